@@ -20,6 +20,7 @@ from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
+from sparkcep.tracing.forms.lines import BAR, COMPARISON, COUNTER, Line
 from sparkcep.tracing.kinds.arcs import arc_name
 from sparkcep.tracing.kinds.computations import Computation, Computations, Found
 from sparkcep.tracing.kinds.names import Names, counted, no_match, span
@@ -270,7 +271,9 @@ class _Explainer:
         widths = [max((len(one[i]) for one in listed), default=0) for i in range(2)]
         for i, (comparison_text, middle, result) in enumerate(listed):
             between = f"{middle:<{widths[1]}}  " if self.values.redact != "all" else ""
-            lines.append(f"{' ' * len(head) if i else head}{comparison_text:<{widths[0]}}  {between}{result}")
+            cells = ("" if i else head.strip() or arc_name(self.question, arc), comparison_text, middle, result, "")
+            line = f"{' ' * len(head) if i else head}{comparison_text:<{widths[0]}}  {between}{result}"
+            lines.append(Line.of(line, COMPARISON, cells, marked=list(holds)[i] in single, row=row + 1, role="next"))
         if sets and not is_conjunction(logic):
             ways = [" and ".join(f"{'' if wanted else 'not '}{self.question.comparisons[number].text}" for number, wanted in sorted(changes)) for changes in sets[:3]]
             lines.append(f"{' ' * len(head)}needs {'; or '.join(ways)}")
@@ -314,7 +317,9 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
     funnel.append(("a match", starts))
     lines = [first, *_counters(parts, totals), f"States that the computations of {counted(rows, 'first row')} reached:"]
     width = max(len(name) for name, _ in funnel)
-    lines += [f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * count / max(1, rows))}".rstrip() for name, count in funnel]
+    for name, count in funnel:
+        share = count / max(1, rows)
+        lines.append(Line.of(f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * share)}".rstrip(), BAR, (name, f"{count:,}"), share=share))
     if ends:
         lines.append("Others ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
     return Why(dict(words), True, lines[0], funnel=tuple(funnel), hints=tuple(hints), lines=(*lines, *hints))
@@ -345,4 +350,5 @@ def _counters(parts: Sequence[FrozenRows], totals: Totals) -> Iterator[str]:
     widths = [max([len(row[i]) for row in rows] + [len(head)]) for i, head in enumerate(("", "", "true", "false", "NULL"))]
     yield "Comparisons of the row, over all rows:"
     for row in [("", "", "true", "false", "NULL", ""), *rows]:
-        yield f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
+        text = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
+        yield text if row[2] == "true" else Line.of(text, COUNTER, row, marked=row[5] in ("never true", "NULL for all rows"))
