@@ -76,13 +76,14 @@ class Listed:
         return self.rows, self.variables
 
 
-def listed(plan: Plan, tables: Sequence[pa.Table], compute: Compute) -> list[list[Listed]]:
+def listed(plan: Plan, tables: Sequence[pa.Table], compute: Compute, having: int | None = None) -> list[list[Listed]]:
     """The matches of some partitions, each in the engine's order, with TOP by window and rank.
 
     Args:
         plan: the plan, with all its options.
         tables: the rows of each partition.
         compute: computes scores, by one query.
+        having: a row. Matches without it are left out before scores are computed.
 
     Raises:
         MatchRuntimeError: the query fails for these rows, or lists too many matches.
@@ -92,6 +93,8 @@ def listed(plan: Plan, tables: Sequence[pa.Table], compute: Compute) -> list[lis
         added += [Leaf(_ERRORS, Errors("errors", plan.approximate.whole)), Leaf(_MISSING, Plain("missing"))]
     given = _of_own(plan, [*plan.leaves, *added])
     found = [match_table(given, table) for table in tables]
+    if having is not None:
+        found = [leaves.filter(pa.array([having in vector for vector in leaves[_VECTOR].to_pylist()], pa.bool_())) for leaves in found]
     matches = [_matches(plan, leaves) for leaves in found]
     if plan.approximate is not None and plan.adjacent:
         matches = [_with_substitutes(plan, some, table) for some, table in zip(matches, tables, strict=True)]

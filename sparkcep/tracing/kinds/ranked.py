@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from sparkcep.draw.timeline import Timeline
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
 from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
-from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, listed
+from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, beyond_limits, listed
 from sparkcep.tracing.kinds.names import Names, counted, moved, no_match, span, variable_named
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -31,6 +32,7 @@ class RankList:
 
     Attributes:
         top: k of TOP.
+        compute: computes scores.
         matches: the best matches, by window and rank.
         apart: with SLIDE the matches in none of the windows.
         right: whether the engine's search for the k best gives the first k of each window.
@@ -39,7 +41,7 @@ class RankList:
     def __init__(self, rows: FrozenRows, compute: Compute) -> None:
         plan = rows.question.whole
         assert plan is not None and plan.ranking is not None
-        self.top = plan.ranking.top
+        self.top, self.compute = plan.ranking.top, compute
         (kept,) = listed(plan, [rows.table], compute)
         windows = len({_key(match.window) for match in kept}) or 1
         self.most = max(MOST // windows, self.top + 1)
@@ -159,9 +161,35 @@ class _Ranked:
             self.reasons.append(Reason("RANK", row + 1, holding[0].rows[0] + 1))
             return [f"{head} is in no match that TOP {self.ranks.top} keeps.", *self.tables(row)]
         if not all(map(self.ranks.complete, self.ranks.windows)):
-            self.reasons.append(Reason("RANK", row + 1))
-            return [f"{head} is in none of the {self.ranks.most:,} best matches, and TOP {self.ranks.top} keeps {self.ranks.top}.", *self.tables(row)]
+            beyond = self.beyond(row)
+            if beyond is None or beyond:
+                self.reasons.append(Reason("RANK", row + 1, beyond[0].rows[0] + 1 if beyond else 0))
+                return [f"{head} is in no match that TOP {self.ranks.top} keeps.", *self.after(beyond), *self.tables(row)]
         return self.traced(row)
+
+    def beyond(self, row: int) -> list[Listed] | None:
+        """The matches with a row, best first, if none of them is among the listed ones. None if they are too many to list."""
+        plan = self.question.whole
+        assert plan is not None
+        try:
+            (found,) = listed(replace(with_top(plan, 0), slide=None), [self.rows.table], self.ranks.compute, having=row)
+        except MatchRuntimeError as error:
+            if not beyond_limits(error):
+                raise
+            return None
+        return sorted(found, key=lambda match: (is_missing(match.score), 0 if is_missing(match.score) else -match.score, match.rows))
+
+    def after(self, beyond: Sequence[Listed] | None) -> list[str]:
+        """The best match with a row beyond the listed ones."""
+        most = f"{self.ranks.most:,} best matches"
+        if not beyond:
+            return [f"None of the {most} has the row. All matches are too many to list: add a WINDOW or a condition to see the others."]
+        best, value = beyond[0], self.names.value
+        line = f"{counted(len(beyond), 'match')} with the row {'is' if len(beyond) == 1 else 'are'} after the {most}. The best of them has score {value(best.score)}: {self.names.match(best)}."
+        last = next(match for match in reversed(self.ranks.matches) if match.rank <= self.ranks.top)
+        if best.score == last.score:
+            return [line, f"Rank {last.rank} has this score, too. Of equal scores the match whose rows come first is kept."]
+        return [line]
 
     def _as(self, match: Listed, row: int) -> str:
         variable = match.variable_of(row)

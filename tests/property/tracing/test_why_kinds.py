@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.conditions.question import Question, question_of
@@ -262,3 +262,26 @@ def test_unknown_variables_and_matches():
         with pytest.raises(ClauseError) as caught:
             explain_rows(rows, question, compute)
         assert caught.value.message == message
+
+
+def test_matches_beyond_the_listed_ones(monkeypatch):
+    """A row whose matches come after the listed ones has the best of them, if they can be listed at all."""
+    monkeypatch.setattr(ranked, "MOST", 3)
+    rows = [{"id": i, "v": v, "w": 0, "s": "a"} for i, v in enumerate([9, 1, 4, 1, 5, 0])]
+    here = frozen(asked_about("ORDER BY id MEASURES 1 AS one EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF MAX (B.v) TOP 1"), rows)
+    said = {row: explain_rows(here, Asked((row,)), compute).lines[:3] for row in (3, 5)}
+    assert said[3] == (
+        "Row 4 (id 3) is in no match that TOP 1 keeps.",
+        "5 matches with the row are after the 3 best matches. The best of them has score 5: rows 4-5 (A B).",
+        "Rank 1 has this score, too. Of equal scores the match whose rows come first is kept.",
+    )
+    assert said[5][1] == "5 matches with the row are after the 3 best matches. The best of them has score 0: rows 1 and 6 (A B)."
+    right = listing.listed
+
+    def limited(plan, tables, run, having=None):
+        if having is not None:
+            raise MatchRuntimeError("MATCH_LIMIT", "too many matches")
+        return right(plan, tables, run)
+
+    monkeypatch.setattr(ranked, "listed", limited)
+    assert explain_rows(here, Asked((3,)), compute).lines[1].startswith("None of the 3 best matches has the row.")
