@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from sparkcep.errors import ClauseError
 from tests.support.why_examples import question
-from tests.support.why_kinds import EXAMPLES, answered
+from tests.support.why_kinds import EXAMPLES, Example, answered
 
 BY_NAME = {example.name: example for example in EXAMPLES}
 
@@ -55,6 +56,34 @@ def test_redaction_leaves_no_score(level):
     ]  # fmt: skip
     assert lines[-1] == "TOP 2 keeps scores of v3 or more, and v4 is less."
     assert "score v1: MAX (SELL.price - BUY.price) = v1." in str(answered(BY_NAME["K2"], redact=level))
+
+
+SECRETS = "7001 8009; 7002 8015; 7003 8007; 7004 8005; 7005 8012; 7006 8017"
+
+
+@pytest.mark.parametrize("level", ["values", "all"])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "PATTERN (BUY SELL) EVENT SELECTION SKIP TILL ANY MATCH PREF MAX (SELL.price - BUY.price) AND MAX (SELL.price) TOP 2",
+        "PATTERN (BUY SELL) WINDOW 4 SLIDE 2 PREF MAX (SELL.price) TOP 1",
+        "PATTERN (S UP+) PREF MAX (LAST(price)) DEFINE UP AS price > PREV(price)",
+        "PATTERN (A B C) EVENT SELECTION STRICT CONTIGUITY APPROX 1 DEFINE A AS price > PREV(price), B AS price < PREV(price), C AS price > 2 * PREV(price)",
+        "AUTOMATON (REGISTER low INT STATE q2 FINAL ARC FROM q0 TO q1 SET low = price ARC FROM q1 TO q1 WHEN price < low SET low = price "
+        "ARC FROM q1 TO q2 WHEN price > low + 5 EMIT (price - low AS gain)) WINDOW 3",
+    ],
+)
+def test_redaction_leaves_no_value_in_any_form(clause, level):
+    asked = [{"at": f"day = {day}"} for day in range(7001, 7007)] + [{"match": 1}, {}]
+    for question_ in asked:
+        at, arguments = question_.get("at"), {name: value for name, value in question_.items() if name != "at"}
+        try:
+            why = answered(Example("secret", f"ORDER BY day {clause}", "day price", SECRETS, "", at, arguments), redact=level)
+        except ClauseError as error:
+            assert error.message.startswith("match=1")
+            continue
+        for form in (str(why), why.to_json(), why.to_html(), why.to_pandas().to_csv()):
+            assert not re.search(r"\b[78]0\d\d\b", form), form
 
 
 @pytest.mark.parametrize(
