@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame
 
@@ -21,11 +22,12 @@ from sparkcep.spark.why.partition import check_condition, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.explain import Asked, explain
-from sparkcep.tracing.answers.overall import overall
+from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import LEVELS, Values
 from sparkcep.tracing.conditions.question import WHY
+from sparkcep.tracing.kinds.kinds import explain_overall, explain_rows
+from sparkcep.tracing.kinds.listing import Compute
 from sparkcep.tracing.search.trace import MAX_STEPS
 
 if TYPE_CHECKING:
@@ -98,14 +100,17 @@ def why(
     def run(statement: str) -> DataFrame:
         return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
 
+    def compute(query: str, matches: pa.Table) -> pa.Table:
+        return sql_in(session, query, matches=session.createDataFrame(matches)).toArrow()
+
     try:
         _check(at, expect)
         level, steps = _level(session, redact), _steps(session)
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
         asked = input_of(text, which, settings)
         if at is None and match is None:
-            return _overall(run, asked, words, rows, partitions, level, steps)
-        return _answered(run, asked, Asked((), match, expect, words), at, rows, level, steps)
+            return _overall(run, compute, asked, words, rows, partitions, level, steps)
+        return _answered(run, compute, asked, Asked((), match, expect, words), at, rows, level, steps)
     except ClauseParseException:
         raise
     except ClauseError as error:
@@ -126,7 +131,7 @@ def _check(at: str | None, expect: str | None) -> None:
         check_condition(at)
 
 
-def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int) -> Why:
+def _overall(run: Any, compute: Compute, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int) -> Why:
     question = asked.question()
     try:
         totals = count(run, asked, question)
@@ -140,10 +145,10 @@ def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, par
     if not parts:
         return Why(dict(words), True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
     hints = tuple(left_out(run, asked, question, totals))
-    return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps, hints=hints)
+    return explain_overall(parts, totals, asked.settings, compute, words=words, redact=level, max_steps=steps, hints=hints)
 
 
-def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:
+def _answered(run: Any, compute: Compute, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:
     taken_apart = asked.question()
     located = locate(run, asked, taken_apart, at, rows, level)
     if located is None:
@@ -155,7 +160,7 @@ def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int
     except PySparkException:
         # Under ANSI a side can fail that an AND guards. Then the machine computes each value where it is read.
         frozen, found = fetch(run, asked, asked.question(by_machine=True), at)
-    return explain(frozen, replace(question, at=found), redact=level, max_steps=steps)
+    return explain_rows(frozen, replace(question, at=found), compute, redact=level, max_steps=steps)
 
 
 def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str) -> Why:
