@@ -37,13 +37,14 @@ class StoredKey:
         stream: the engine.
         state: its state after the last call of :meth:`advance`.
         emitted: the output rows so far.
+        watermark: of the last call, in microseconds. New rows must be later.
     """
 
     def __init__(self, clause: str, columns: str, idle: int = 0) -> None:
         """``clause`` may lack MEASURES. ``columns``: the names of the columns after ``ts``."""
         text = clause if "MEASURES" in clause else re.sub(r"\b(AFTER|WINDOW|PATTERN)\b", r"MEASURES 1 AS one \1", clause, count=1)
         self.plan = replace(without_catching(make_plan(parse_clause(text), settings=DEFAULT)), idle=idle)
-        self.names, self.state, self.emitted = ["ts", *columns.split()], b"", []
+        self.names, self.state, self.emitted, self.watermark = ["ts", *columns.split()], b"", [], 0
         empty = self._table([])
         schema = pa.schema([field for field in empty.schema if field.name != ORDERED])
         self.stream = KeyedStream(prepare(replace(self.plan.without_sql(), idle=idle), schema), empty.schema, [ORDERED])
@@ -66,12 +67,15 @@ class StoredKey:
         def column(name: str, text: str, values: tuple) -> pa.Array:
             if text == "ts":
                 return pa.array(values, pa.int64()).cast(MICROS)
+            if any(sign in text for sign in "=<>") and name != LETTERS:
+                return pa.array([None if value is None else bool(value) for value in values], pa.bool_())
             return pa.array(values, pa.int64() if name == LETTERS or text in numbers or text.isdigit() else pa.string())
 
         return pa.table({name: column(name, text, values) for (name, text), values in zip(wanted.items(), found, strict=True)})
 
     def advance(self, watermark: int, rows: list[tuple] = ()) -> StoredKey:
         """Runs a micro-batch with ``rows``, whose first value is the time in microseconds."""
+        self.watermark = watermark
         step = self.stream.advance(self._table(list(rows)), np.zeros(len(rows), dtype=np.int64), [self.state], watermark)
         for table in _yielded(step, self):
             self.emitted += table.to_pylist()

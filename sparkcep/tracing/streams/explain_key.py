@@ -6,7 +6,7 @@ reaches the last of them is open: a future row may continue it. Rows that the wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
@@ -71,17 +71,9 @@ def check_streamed(plan: Plan) -> None:
         (plan.automaton is not None and plan.changes is None, "an AUTOMATON"), (plan.changes is not None, "REPORT CHANGES"), (plan.budgeted, "a BUDGET"),
         (approximate is not None, "APPROX"), (ranking is not None and ranking.top > 0, "TOP"), (ranking is not None, "PREF"),
         (not plan.adjacent, "an EVENT SELECTION that skips rows"), (plan.reports_all or plan.counting or plan.graphing, "ALL MATCHES"),
-        (any(part in ("not", "and") for part in _kinds(plan.pattern)), "~ or &"),
     ):  # fmt: skip
         if there:
             raise ClauseError(WHY, f"why does not explain the state of a clause with {what} over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)
-
-
-def _kinds(tree: object) -> Iterator[str]:
-    if isinstance(tree, tuple) and tree and isinstance(tree[0], str):
-        yield tree[0]
-        for part in tree[1:]:
-            yield from _kinds(part)
 
 
 def explain_key(
@@ -119,15 +111,15 @@ class _Live:
         option: the option.
         labels: the variables of the run's rows.
         last: the place of its last row, -1 without one.
-        closes: when its window closes in microseconds, None if no window of time bounds it.
-        word: WINDOW or WITHIN.
+        closes: when WINDOW closes in microseconds, None if it is not one of time. Then the engine decides the search.
+        within: when the first of its groups with WITHIN closes, None if none bounds it.
     """
 
     option: Option
     labels: tuple[int, ...]
     last: int
     closes: int | None
-    word: str
+    within: int | None
 
 
 @dataclass
@@ -208,11 +200,10 @@ class _Explained:
     def head(self) -> str:
         """The key, the micro-batch, and how many rows are stored."""
         count = self.released + len(self.key.later)
-        first = self._time_of(0) if self.released else int(self.key.later[0]) if len(self.key.later) else None
-        last = int(self.key.later[-1]) if len(self.key.later) else self._time_of(self.released - 1)
+        first, last = (self._time_of(0), self._time_of(count - 1)) if count else (None, None)
         between = "" if first is None or last is None else f", {self.time(first)}" if count == 1 else f", {self.time(first)} to {self.time(last)}"
         of = f"{self.partition}, after" if self.partition else "After"
-        stored = "1 row is stored" if count == 1 else f"{count:,} rows are stored"
+        stored = "1 row is stored" if count == 1 else f"{count:,} rows are stored" if count else "No row is stored"
         return f"{of} micro-batch {self.of.batch}, watermark {self.watermark()}. {stored}{between}."
 
     # -- released rows --------------------------------------------------------------------------------------
@@ -235,7 +226,8 @@ class _Explained:
                 break
         for i, match in enumerate(match for match in trace.matches if match.start > opener):
             if i == IN_FULL:
-                lines.append(f"{len(trace.matches) - i - sum(m.start <= opener for m in trace.matches)} more matches wait, too.")
+                more = sum(match.start > opener for match in trace.matches) - i
+                lines.append(f"{more} more match{'es wait' if more > 1 else ' waits'}, too.")
                 break
             self.reasons.append(Reason("OPEN", match.start + 1, match.start + 1))
             lines.append(f"{self.matched(match)} The match is not emitted: the search from row {max(opener, 0) + 1} is undecided.")
@@ -283,19 +275,20 @@ class _Explained:
         last = taken[0].place if taken else -1
         if any((one.option.place, one.last) == (option.place, last) for one in live):
             return
-        closes, word = None, "WINDOW"
-        for number, first in ((0, search.start), *search.program.groups(option)):
-            window = self.plan.windows[number] if self.plan.windows else self.window
-            if window.kind == ROWS and self.released - first >= int(window.size):
+        if self.window.kind == ROWS and self.released - search.start >= int(self.window.size):
+            return
+        closes = None
+        if self.window.kind == MICROS:
+            begin = self._time_of(search.start)
+            if begin is None or begin <= last_begin(self.window, self.of.watermark):
                 return
-            if window.kind != MICROS:
-                continue
-            time = self._time_of(first)
-            if time is None or time <= last_begin(window, self.of.watermark):
-                return
-            if closes is None or time + whole_micros(window.size) < closes:
-                closes, word = time + whole_micros(window.size), "WITHIN" if number else "WINDOW"
-        live.append(_Live(option, tuple(one.variable for one in reversed(taken)), last, closes, word))
+            closes = begin + whole_micros(self.window.size)
+        ends = []
+        for number, first in search.program.groups(option):
+            window, begin = self.plan.windows[number], self._time_of(first)
+            if window.kind == MICROS and begin is not None:
+                ends.append(begin + whole_micros(window.size))
+        live.append(_Live(option, tuple(one.variable for one in reversed(taken)), last, closes, min(ends, default=None)))
 
     def open_search(self, search: Search, found: _Opened) -> list[str]:
         """Lines about the first start row whose search is undecided."""
@@ -324,15 +317,20 @@ class _Explained:
 
     def until(self, start: int, live: Sequence[_Live]) -> str:
         """How long a future row may come."""
-        ends = []
-        if self.plan.idle and self.key.clock != NO_CLOCK and not len(self.key.later):
-            ends.append((self.key.clock + self.plan.idle, "the session ends"))
+        at, what = 0, ""
         if all(one.closes is not None for one in live):
-            ends.append(max((one.closes or 0, f"{one.word} closes") for one in live))
-        if ends:
-            at, what = min(ends)
+            at, what = max(one.closes or 0 for one in live), "WINDOW closes"
+        session = self.key.clock + self.plan.idle if self.plan.idle and self.key.clock != NO_CLOCK and not len(self.key.later) else None
+        if what and session is not None and session < at:
+            at, what = session, "the session ends"
+        if all(one.within is not None for one in live):
+            closing = max(one.within or 0 for one in live)
+            decided = f"when {what} at {self.time(at)}" if what else "with the key's next row"
+            return f"until WITHIN closes at {self.time(closing)}. The search is decided {decided}"
+        if what:
             return f"until {what} at {self.time(at)}"
-        return f"until WINDOW has {self.window.size} rows" if self.window.kind == ROWS else "with the key's next row"
+        limit = f"until WINDOW has {self.window.size} rows" if self.window.kind == ROWS else "with the key's next row"
+        return limit if session is None else f"{limit}, unless the session ends before, at {self.time(session)}"
 
     def open_option(self, start: int, one: _Live) -> Shown:
         """An option as a record: it may come while the first row's time is at most WINDOW ago."""

@@ -1,0 +1,78 @@
+"""sparkcep.why over streaming queries: E16 to the letter by both routes, sources that hold the watermark back, late rows, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import sparkcep  # noqa: E402
+from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
+
+SCHEMA = "user int, ts timestamp, e string"
+LOGINS = """SELECT user, since FROM logins MATCH_RECOGNIZE (
+  PARTITION BY user ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (L F+) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail')"""
+E16 = """\
+user = 7, after micro-batch {batch}, watermark 12:03:00. 3 rows are stored, 12:00:10 to 12:03:05.
+Rows 1-2 (12:00:10, 12:01:00) match: L F. The match is not emitted: F+ may go on until WINDOW closes at 12:05:10.
+Row 3 (12:03:05) waits: it is not below the watermark."""
+
+
+@pytest.fixture(params=["operator", "frames"])
+def route(spark, request):
+    own = {PROVIDER: ROCKSDB, "sparkcep.stream.route": request.param, "sparkcep.stream.buckets": "2"}
+    before = {key: spark.conf.get(key, None) for key in own}
+    for key, value in own.items():
+        spark.conf.set(key, value)
+    yield request.param
+    for key, value in before.items():
+        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def put(folder, number: int, *rows: tuple[int, str, str]) -> None:
+    """Writes a file of rows: user, clock time and event."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{number:03}.json"
+    path.write_text("".join(json.dumps({"user": user, "ts": f"2026-01-01 {at}", "e": e}) + "\n" for user, at, e in rows))
+    os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def logins(spark, folder, delay: str = "5 seconds"):
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder)).withWatermark("ts", delay)
+
+
+def started(frame, folder):
+    return frame.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).start()
+
+
+def test_e16(spark, tmp_path, route):
+    source = tmp_path / "in"
+    put(source, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (8, "12:00:30", "login"), (7, "12:03:05", "fail"), (9, "12:02:00", "click"))
+    logins(spark, source).createOrReplaceTempView("logins")
+    query = started(spark.sql(LOGINS), tmp_path)
+    try:
+        query.processAllAvailable()
+        why = sparkcep.why(query, at="user = 7")
+        assert str(why) == E16.format(batch=query.lastProgress["batchId"]) and why.verified
+        rows = sparkcep.why(query, at="user = 7 AND ts = TIMESTAMP '2026-01-01 12:01:00'")
+        assert str(rows).split("\n")[-1] == "Row 2 (12:01:00) is F there." and rows.rows == (2,)
+        put(source, 1, (7, "12:00:50", "fail"), (8, "12:02:00", "fail"))
+        query.processAllAvailable()
+        batch = query.lastProgress["batchId"]
+        late = str(sparkcep.why(query, at="user = 5")).split("\n")
+        assert late[0] == f"No stored row fulfils user = 5, after micro-batch {batch}, watermark 12:03:00."
+        assert late[1:] == ["No row came, or all rows are decided. Emitted matches are not stored.", f"2 rows were late in the last {len(query.recentProgress)} micro-batches. Spark does not keep late rows."]
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*at selects stored rows of 2 keys: user = 7 \(3\), user = 8 \(1\). Add AND user = 7"):
+            sparkcep.why(query, at="user < 9")
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query has stored rows of .* Write at=\"user = 7\""):
+            sparkcep.why(query)
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*not a condition over the stored columns, which are user, ts"):
+            sparkcep.why(query, at="nobody = 7")
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*match and expect are not answered over a stream"):
+            sparkcep.why(query, at="user = 7", match=1)
+    finally:
+        query.stop()
+    assert str(sparkcep.why(query, at="user = 7")).startswith("user = 7, after micro-batch")
