@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
 from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
+from tests.selection import further  # noqa: E402
 
 SCHEMA = "user int, ts timestamp, e string"
 LOGINS = """SELECT user, since FROM logins MATCH_RECOGNIZE (
@@ -21,7 +23,7 @@ Rows 1-2 (12:00:10, 12:01:00) match: L F. The match is not emitted: F+ may go on
 Row 3 (12:03:05) waits: it is not below the watermark."""
 
 
-@pytest.fixture(params=["operator", "frames"])
+@pytest.fixture(params=["operator", further("frames")])
 def route(spark, request):
     own = {PROVIDER: ROCKSDB, "sparkcep.stream.route": request.param, "sparkcep.stream.buckets": "2"}
     before = {key: spark.conf.get(key, None) for key in own}
@@ -76,3 +78,62 @@ def test_e16(spark, tmp_path, route):
     finally:
         query.stop()
     assert str(sparkcep.why(query, at="user = 7")).startswith("user = 7, after micro-batch")
+
+
+SEVERAL = """SELECT since FROM all_logins MATCH_RECOGNIZE (ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (L F+) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail')
+UNION ALL SELECT since FROM all_logins MATCH_RECOGNIZE (PARTITION BY user, upper(e) ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (X X) DEFINE X AS user > 6 OR PREV(e) = 'x')"""
+
+
+@pytest.mark.further
+def test_sources_late_rows_and_several_clauses(spark, tmp_path):
+    """The watermark waits for the source that is behind. The table of late rows has the late ones."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    put(first, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (7, "12:30:00", "fail"))
+    second.mkdir()
+    own = {PROVIDER: ROCKSDB, "sparkcep.stream.lateRows": "late_logins"}
+    spark.sql("DROP TABLE IF EXISTS late_logins")
+    spark.sql("CREATE TABLE late_logins (ts TIMESTAMP, user INT) USING parquet")
+    for key, value in own.items():
+        spark.conf.set(key, value)
+    query = None
+    try:
+        logins(spark, first).union(logins(spark, second)).createOrReplaceTempView("all_logins")
+        query = started(spark.sql(SEVERAL), tmp_path)
+        query.processAllAvailable()
+        why = str(sparkcep.why(query, which=1)).split("\n")
+        assert why[0] == "After micro-batch 0, watermark not known yet. 3 rows are stored, 12:00:10 to 12:30:00."
+        assert why[1] == "Rows 1-3 (12:00:10 to 12:30:00) wait: they are not below the watermark."
+        held = re.fullmatch(r"The watermark is the least of (\d) sources\. (\S+) holds it back: (.*)\.", why[2])
+        assert held[2] == f"FileStreamSource[file:{second}]" and held[3] == "no row came from it in the last 1 micro-batches"
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query has 2 clauses over a stream. Write which=1 to which=2"):
+            sparkcep.why(query)
+        put(second, 0, (8, "12:02:00", "login"))
+        query.processAllAvailable()
+        put(second, 1, (8, "12:00:20", "fail"), (8, "12:10:00", "x"))
+        query.processAllAvailable()
+        why = str(sparkcep.why(query, at="user = 8", which=2)).split("\n")
+        assert "Late rows are stored: 1 row of late_logins fulfils user = 8." in why[-2] and why[-1] == "  ts 2026-01-01 12:00:20, user 8"
+        assert why[0].startswith("user = 8 and ") and "1 row is stored" in why[0]
+        hidden = str(sparkcep.why(query, at="user = 8", which=2, redact="all"))
+        assert not re.search(r"12:|2026", hidden) and "1 row of late_logins" in hidden
+    finally:
+        if query is not None:
+            query.stop()
+        for key in own:
+            spark.conf.unset(key)
+        spark.sql("DROP TABLE late_logins")
+
+
+@pytest.mark.further
+def test_queries_that_are_refused(spark, tmp_path):
+    source = tmp_path / "in"
+    put(source, 0, (7, "12:00:10", "login"))
+    query = started(logins(spark, source), tmp_path)
+    try:
+        query.processAllAvailable()
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query lacks a clause over a stream. Ask about a table of the same rows"):
+            sparkcep.why(query)
+        with pytest.raises(TypeError, match="a StreamingQuery is given"):
+            sparkcep.why(query, "SELECT 1")
+    finally:
+        query.stop()

@@ -128,7 +128,7 @@ def _streamed(query: StreamingQuery, words: Mapping[str, object], rows: int, red
     from sparkcep.spark.why.stream import execution_of, why_stream
 
     try:
-        execution_of(query)  # over Spark Connect there is no active classic session
+        execution_of(query)  # first: Spark Connect lacks an active classic session
         session = SparkSession.active()
         return why_stream(query, words, rows=rows, redact=_level(session, redact), max_steps=_steps(session))
     except ClauseParseException:

@@ -219,13 +219,13 @@ def _stored(spark: SparkSession, execution: Any, last: Any) -> list[_Stored]:
     found = []
     for kept, states in states_at(spark, checkpoint, batch):
         if not kept:
-            raise ClauseError(WHY, f"The query has no state yet: no row of its clause has come. {INSTEAD}", sqlstate=UNSUPPORTED)
+            raise ClauseError(WHY, f"The query lacks a state: its clause has not received a row yet. {INSTEAD}", sqlstate=UNSUPPORTED)
         statement = json.loads(kept)
         columns = ", ".join(f"`{name}` {kind}" for name, kind in statement["columns"])
         schema = arrow_schema(spark.createDataFrame([], columns).schema)
         found.append(_Stored(statement["plan"], schema, states, True, watermark, ""))
     if not found:
-        raise ClauseError(WHY, f"The query has no clause over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)
+        raise ClauseError(WHY, f"The query lacks a clause over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)
     return found
 
 
@@ -236,7 +236,7 @@ def _of_operator(spark: SparkSession, operator: Any, batch: int, watermark: int,
     command, row_type = operator.keptReader()
     text, columns, sent, ordered, _ = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
     stream = stream_of(text, columns, sent, ordered, arrow_schema(StructType.fromJson(json.loads(row_type))))
-    own = operator.eventTimeWatermarkForEviction()  # behind that of the query if the rows are the output of another clause
+    own = operator.eventTimeWatermarkForEviction()  # trails that of the query if the rows are the output of another clause
     metadata = operator.output().last().metadata()
     states = DataFrame(operator.keptStates(batch + 1), spark)
     told = replace(Plan.from_json(text), arcs=None).to_json()
@@ -315,7 +315,7 @@ def _several(partition: list[str], found: list[Any], at: object, values: Values)
 
 
 def _held(spark: SparkSession, ran: list[Any]) -> tuple[str, ...]:
-    """A line that says which source holds the watermark back, as far as the query's progress tells; none for a single source."""
+    """A line that names the source that holds the watermark back, if the query's progress shows it; none for a single source."""
     count = len(ran[-1]["sources"])
     if count < 2 or (spark.conf.get(_POLICY, None) or "min") != "min":
         return ()

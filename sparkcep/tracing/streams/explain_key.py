@@ -124,7 +124,7 @@ class _Live:
 
 @dataclass
 class _Opened:
-    """What keeps the search of a start row open.
+    """The reasons why the search of a start row is open.
 
     Attributes:
         live: the options of open runs, preferred ones first.
@@ -234,7 +234,7 @@ class _Explained:
         return lines
 
     def openness(self, trace: Trace, stored: StoredRows, start: int, number: int) -> _Opened:
-        """What keeps the search of a start row open: runs that reach the last row and come before its match."""
+        """Finds the reasons why the search of a start row is open: runs that reach the last row and come before its match."""
         found = _Opened()
         stored.waited = False
         try:
@@ -311,7 +311,7 @@ class _Explained:
         return [f"{self.matched(match)} The match is not emitted: {self.span(start, start + len(labels) - 1)} may match instead ({self.labels(labels)}), and {goes_on}"]
 
     def may(self, live: Sequence[_Live]) -> str:
-        """What a future row may be."""
+        """The variables that a future row may be."""
         texts = [f"{self.texts[one.option.place]} may {'go on' if one.option.place == one.last else 'come'}" for one in live]
         return " or ".join(dict.fromkeys(texts))
 

@@ -1,6 +1,6 @@
 """The stored rows of a key of a stream, for a trace, and the engine's own search over them.
 
-A state has no values of comparisons: it has the bits that Spark computed for each row, and the columns that the other conditions
+A state lacks the values of comparisons. It has the bits that Spark computed for each row, and the columns that the other conditions
 read. So a condition is one comparison for its bit and one for each tree.
 """
 
