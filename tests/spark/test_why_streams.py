@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
+from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
 from tests.selection import further  # noqa: E402
 
@@ -137,3 +138,9 @@ def test_queries_that_are_refused(spark, tmp_path):
             sparkcep.why(query, "SELECT 1")
     finally:
         query.stop()
+
+
+def test_spark_connect_is_refused():
+    """A query of Spark Connect lacks the objects of the JVM."""
+    with pytest.raises(ClauseError, match=r"SPARKCEP.WHY.*Over Spark Connect the state of a query is not explained. Ask about a table of the same rows: sparkcep.why\(spark, sql"):
+        sparkcep.why(type("StreamingQuery", (), {})(), at="user = 7")
