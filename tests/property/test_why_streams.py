@@ -1,5 +1,5 @@
-"""Answers of sparkcep.why about an open match of a stream, against the stream itself: the match is emitted when WINDOW closes, and not
-before."""
+"""Answers of sparkcep.why about an open match of a stream, against the stream itself: the match is emitted when WINDOW closes,
+and not before."""
 
 from __future__ import annotations
 

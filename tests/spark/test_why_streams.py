@@ -1,4 +1,5 @@
-"""sparkcep.why over streaming queries: E16 to the letter by both routes, sources that hold the watermark back, late rows, refusals."""
+"""sparkcep.why over streaming queries: E16 to the letter by both routes, sources that hold the watermark back, late rows, and
+refusals."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ def rows_of(stream: KeyedStream, states: pa.Array) -> tuple[np.ndarray, np.ndarr
         states: the states, a column of type large_binary.
 
     Returns:
-        For each row the number of its key and its number in the key, both int64 (rows), and the rows with the columns of the stream.
-        The columns of ORDER BY are NULL in released rows whose time is not stored.
+        For each row the number of its key and its number in the key, both int64 (rows), and the rows with the columns of the
+        stream. The columns of ORDER BY are NULL in released rows whose time is not stored.
 
     Raises:
         MatchRuntimeError: bytes are not a state of the stream.
