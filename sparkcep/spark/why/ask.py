@@ -48,8 +48,9 @@ def why(
     Without ``at`` and ``match``, the question is about the whole input: how often each comparison is true, how far the runs of all
     start rows get, and which comparison stops most matches. Counts are over all rows, traces over a sample of partitions.
 
-    Of a streaming query in a classic session, the state of one key is read from the checkpoint: which match is open and until when,
-    and which rows wait for the watermark. ``at`` is then a condition over the stored rows, ``which`` the clause's number.
+    Of a streaming query in a classic session, the state of one key is read from the checkpoint. The answer says which match is open
+    and until when, and which rows wait for the watermark. ``at`` is then a condition over the stored rows, ``which`` the clause's
+    number.
 
     Args:
         of: the session, or a DataFrame with the rows to search, or a streaming query, running or ended.

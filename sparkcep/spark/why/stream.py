@@ -239,9 +239,9 @@ def _of_operator(spark: SparkSession, operator: Any, batch: int, watermark: int,
     own = operator.eventTimeWatermarkForEviction()  # trails that of the query if the rows are the output of another clause
     metadata = operator.output().last().metadata()
     states = DataFrame(operator.keptStates(batch + 1), spark)
-    told = replace(Plan.from_json(text), arcs=None).to_json()
+    own_plan = replace(Plan.from_json(text), arcs=None).to_json()
     return _Stored(
-        told, stream.schema, states, False, 1000 * int(own.get()) if is_last and own.isDefined() else watermark,
+        own_plan, stream.schema, states, False, 1000 * int(own.get()) if is_last and own.isDefined() else watermark,
         metadata.getString(_LATE) if metadata.contains(_LATE) else "",
     )  # fmt: skip
 
