@@ -17,7 +17,7 @@ from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import DEFAULT
-from tests.caught import without_catching
+from tests.support.caught import without_catching
 
 NOON = datetime.datetime(2026, 1, 1, 12)
 MICROS = pa.timestamp("us", tz="UTC")

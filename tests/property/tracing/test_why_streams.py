@@ -10,7 +10,7 @@ import pytest
 
 from sparkcep.tracing.streams.explain_key import KeyState, explain_key
 from tests.selection import first
-from tests.stored_keys import StoredKey, micros
+from tests.support.stored_keys import StoredKey, micros
 
 BEGIN, SECOND = micros("12:00:00"), 1_000_000
 PATTERNS = (

@@ -12,7 +12,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.tracing.streams.explain_key import KeyState, check_streamed, explain_key
 from sparkcep.tracing.streams.stored import StoredRows
-from tests.stored_keys import StoredKey, micros
+from tests.support.stored_keys import StoredKey, micros
 
 LOGINS = "PARTITION BY user ORDER BY ts PATTERN (L F+) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail'"
 ROWS = [("12:00:10", "login"), ("12:01:00", "fail"), ("12:03:05", "fail")]
