@@ -88,7 +88,7 @@ UNION ALL SELECT since FROM all_logins MATCH_RECOGNIZE (PARTITION BY user, upper
 
 @pytest.mark.further
 def test_sources_late_rows_and_several_clauses(spark, tmp_path):
-    """The watermark waits for the source that is behind. The table of late rows has the late ones."""
+    """The watermark waits for the source without rows. The table of late rows has the late ones."""
     first, second = tmp_path / "first", tmp_path / "second"
     put(first, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (7, "12:30:00", "fail"))
     second.mkdir()
