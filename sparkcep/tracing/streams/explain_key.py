@@ -15,6 +15,7 @@ import numpy as np
 
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import FROM_START, MATCH, window_of
+from sparkcep.draw.timeline import Bar, Lane, Timeline
 from sparkcep.engine.core.operator import last_begin
 from sparkcep.engine.core.windows import whole_micros
 from sparkcep.engine.stream.inspection import OpenedKey, opened
@@ -29,6 +30,7 @@ from sparkcep.tracing.answers.explain import UNTRUE
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import WHY
+from sparkcep.tracing.forms.timelines import MOST_BARS, chosen
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Node
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, Match, Search, Trace
@@ -110,16 +112,21 @@ class _Live:
     Attributes:
         option: the option.
         labels: the variables of the run's rows.
-        last: the place of its last row, -1 without one.
+        places: the places of its rows in the pattern.
         closes: when WINDOW closes in microseconds, None if it is not one of time. Then the engine decides the search.
         within: when the first of its groups with WITHIN closes, None if none bounds it.
     """
 
     option: Option
     labels: tuple[int, ...]
-    last: int
+    places: tuple[int, ...]
     closes: int | None
     within: int | None
+
+    @property
+    def last(self) -> int:
+        """The place of its last row, -1 without one."""
+        return self.places[-1] if self.places else -1
 
 
 @dataclass
@@ -151,6 +158,8 @@ class _Explained:
         self.shown: list[Shown] = []
         self.run: ShownRun | None = None
         self.taken: dict[int, int] = {}  # the rows of the open run, with their variables
+        self.places: tuple[int, ...] = ()  # and their places in the pattern
+        self.matches: list[Match] = []
         self.texts = quantified(self.plan)
         self.window = window_of(self.plan)
         times = [] if key.times is None else key.times.tolist()
@@ -172,6 +181,7 @@ class _Explained:
             traced = [(match.start, match.variables) for match in matches]
             if traced != (engine[: len(traced)] if trace.given_up else engine):
                 return self.untrue(traced, engine)
+            self.matches = matches
             lines += self.searched(trace, cut)
         lines += self.waiting()
         lines += self.asked()
@@ -186,7 +196,28 @@ class _Explained:
     def why(self, verified: bool, lines: Sequence[str]) -> Why:
         return Why(
             self.words, verified, lines[0], tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), rows=tuple(row + 1 for row in self.of.asked), lines=tuple(lines),
+            timelines=self.timelines() if verified else (),
         )  # fmt: skip
+
+    def timelines(self) -> tuple[Timeline, ...]:
+        """The picture of the stored rows: the open run in its places, the rows that wait, and matches that wait for the run."""
+        count, start = self.released + len(self.key.later), min(self.taken, default=0)
+        listed = chosen([*self.taken, *range(self.released, count)], count)
+        times = [self._time_of(row) for row in listed]
+        values = () if None in times else ((self.plan.order[0].name, tuple(self.time(at) for at in times if at is not None)),)
+        lanes = [
+            Lane(text, frozenset(start + i + 1 for i, taken in enumerate(self.places) if taken == place)) for place, text in enumerate(self.texts)
+        ]  # fmt: skip
+        waiting = {row + 1: "waits" for row in listed if row >= self.released}
+        found = [match for match in self.matches if match.start > max(self.taken, default=-1)]
+        bars = [Bar("not emitted", {match.start + i + 1: self.name(v) for i, v in enumerate(match.variables) if match.start + i in listed}) for match in found]
+        bars = [bar for bar in bars if bar.labels][:MOST_BARS] + ([Bar("watermark", waiting)] if waiting else [])
+        return (
+            Timeline(
+                f"The stored rows of {self.partition or 'the stream'}", 0, tuple(row + 1 for row in listed), count, values, lanes=tuple(lanes),
+                run=tuple(row + 1 for row in self.taken), run_name="open run", bars=tuple(bars),
+            ),
+        ) if listed else ()  # fmt: skip
 
     def untrue(self, traced: list[tuple[int, tuple[int, ...]]], engine: list[tuple[int, tuple[int, ...]]]) -> Why:
         """The answer if trace and engine differ: both lists of matches, and no explanation."""
@@ -288,7 +319,8 @@ class _Explained:
             window, begin = self.plan.windows[number], self._time_of(first)
             if window.kind == MICROS and begin is not None:
                 ends.append(begin + whole_micros(window.size))
-        live.append(_Live(option, tuple(one.variable for one in reversed(taken)), last, closes, min(ends, default=None)))
+        taken.reverse()
+        live.append(_Live(option, tuple(one.variable for one in taken), tuple(one.place for one in taken), closes, min(ends, default=None)))
 
     def open_search(self, search: Search, found: _Opened) -> list[str]:
         """Lines about the first start row whose search is undecided."""
@@ -297,6 +329,7 @@ class _Explained:
         self.reasons += [Reason("OPEN", 0, start + 1, self.name(one.option.variable)) for one in found.live] or [Reason("OPEN", 0, start + 1)]
         labels = first.labels if first is not None else match.variables if match is not None else ()
         self.taken = {start + i: variable for i, variable in enumerate(labels)}
+        self.places = first.places if first is not None else match.places if match is not None else ()
         self.run = ShownRun(start + 1, len(labels), tuple(map(self.name, labels)), 0)
         self.shown += [self.open_option(start, one) for one in found.live]
         if found.effort:

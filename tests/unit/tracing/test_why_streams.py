@@ -132,10 +132,23 @@ def test_forms():
     ]
 
 
+def test_timelines():
+    """The picture has the open run in its places, matches that wait for it, and rows that wait for the watermark."""
+    (timeline,) = explained(stored()).timelines
+    assert timeline.rows == (1, 2, 3) and timeline.values == (("ts", ("12:00:10", "12:01:00", "12:03:05")),)
+    assert [(lane.name, sorted(lane.taken)) for lane in timeline.lanes] == [("L", [1]), ("F+", [2])] and timeline.run == (1, 2)
+    assert [(bar.name, bar.labels) for bar in timeline.bars] == [("watermark", {3: "waits"})]
+    clause, rows, _ = TEXTS["a preferred run"]
+    (timeline,) = explained(stored(f"PARTITION BY user ORDER BY ts {clause}", rows)).timelines
+    assert [(lane.name, sorted(lane.taken)) for lane in timeline.lanes] == [("L", [1]), ("F", [2]), ("X", []), ("F", []), ("L", [])]
+    page = explained(stored()).to_html()
+    assert "<svg" in page and "F+ may go on until WINDOW closes at 12:05:10" in page
+
+
 @pytest.mark.parametrize("level", ["values", "all"])
 def test_redaction(level):
     why = explained(stored(), redact=level, asked=(1,))
-    text = str(why) + "".join(map(repr, why.next))
+    text = str(why) + "".join(map(repr, why.next)) + why.to_html()
     assert not re.search(r"12:\d\d|2026|user = 7", text)
     assert why.lines[1] == "Rows 1-2 (v1, v5) match: L F. The match is not emitted: F+ may go on until WINDOW closes at v4."
     assert level != "all" or all((one.left, one.right) == ("", "") for one in why.next)
