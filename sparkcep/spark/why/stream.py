@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from sparkcep.clause.tokens import quote
 from sparkcep.engine.stream.inspection import rows_of
 from sparkcep.engine.stream.key_buckets import Bucket
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
@@ -267,14 +268,12 @@ def _answer(spark: SparkSession, stored: _Stored, ran: list[Any], words: Mapping
     sent = stored.states if stored.bucketed else stored.states.select("state", *(F.col("values").getField(name).alias(f"k{i}") for i, name in enumerate(keys.names)))
     frame = sent.mapInArrow(reader.rows, reader.row_type(keys))
     chosen = _where(frame, at)
-    groups = chosen.groupBy(_ID).agg(*(F.first(F.col(f"`{name}`")).alias(f"k{i}") for i, name in enumerate(partition)), F.sort_array(F.collect_list(_ROW)).alias("rows"))
+    groups = chosen.groupBy(_ID).agg(*(F.first(F.col(quote(name))).alias(f"k{i}") for i, name in enumerate(partition)), F.sort_array(F.collect_list(_ROW)).alias("rows"))
     found = groups.orderBy(F.size("rows").desc(), _ID).limit(_SHOWN_KEYS + 1).collect()
     late = _late(spark, stored.late, ran, at, values)
     if not found:
-        if at is None:
-            at = "the question"
         shown = Times(zone_of(reader.stream), values, [stored.watermark])(stored.watermark) if stored.watermark > 0 else "not known yet"
-        return no_state(str(at), batch, shown, late, words)
+        return no_state(None if at is None else str(at), batch, shown, late, words)
     if len(found) > 1:
         raise _several(partition, found, at, values)
     (state,) = sent.mapInArrow(lambda batches: reader.of(found[0][_ID], batches), "state binary").collect()

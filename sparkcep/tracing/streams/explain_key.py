@@ -471,8 +471,8 @@ def zone_of(stream: KeyedStream) -> str | None:
     return stream.plan.zone if type_of(stream.schema.field(stream.order[0]).type).kind == "timestamp" else None
 
 
-def no_state(at: str, batch: int, watermark: str, late: Sequence[str], words: Mapping[str, object]) -> Why:
-    """The answer if no stored row fulfils ``at``."""
-    first = f"No stored row fulfils {at}, after micro-batch {batch}, watermark {watermark}."
+def no_state(at: str | None, batch: int, watermark: str, late: Sequence[str], words: Mapping[str, object]) -> Why:
+    """The answer if no stored row fulfils ``at``, or if there are none."""
+    first = f"No {'row is stored' if at is None else f'stored row fulfils {at}'}, after micro-batch {batch}, watermark {watermark}."
     reasons = (Reason("NO_STATE"), *([Reason("LATE")] if late else []))
     return Why(dict(words), True, first, reasons, lines=(first, NOTHING, *late))

@@ -10,7 +10,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
-from sparkcep.tracing.streams.explain_key import KeyState, check_streamed, explain_key
+from sparkcep.tracing.streams.explain_key import KeyState, check_streamed, explain_key, no_state
 from sparkcep.tracing.streams.stored import StoredRows
 from tests.support.stored_keys import StoredKey, micros
 
@@ -185,3 +185,9 @@ def test_clauses_that_are_refused(option):
     with pytest.raises(ClauseError, match="WHY") as caught:
         check_streamed(make_plan(parse_clause(text)))
     assert f"a clause with {REFUSED[option]} over a stream" in caught.value.message and "Ask about a table" in caught.value.message
+
+
+def test_no_state():
+    assert str(no_state("user = 5", 3, "12:03:00", (), {})).startswith("No stored row fulfils user = 5, after micro-batch 3, watermark 12:03:00.\nNo row came")
+    why = no_state(None, 3, "not known yet", ("2 rows were late.",), {})
+    assert why.lines[0] == "No row is stored, after micro-batch 3, watermark not known yet." and [reason.reason for reason in why.reasons] == ["NO_STATE", "LATE"]
