@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.spark.configured import setting, settings_of
@@ -31,14 +31,14 @@ from sparkcep.tracing.kinds.listing import Compute
 from sparkcep.tracing.search.trace import MAX_STEPS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 _MOST_ROWS = 10_000
 EMPTY = "The clause's input is empty."
 
 
 def why(
-    of: SparkSession | DataFrame, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
+    of: SparkSession | DataFrame | StreamingQuery, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
     which: str | int | None = None, rows: int = _MOST_ROWS, partitions: int = 20, redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
     clause: str | None = None, partition_by: Keys | None = None, order_by: Keys | None = None,
 ) -> Why:  # fmt: skip
@@ -50,8 +50,12 @@ def why(
     Without ``at`` and ``match``, the question is about the whole input: how often each comparison is true, how far the runs of all
     start rows get, and which comparison stops most matches. Counts are over all rows, traces over a sample of partitions.
 
+    Of a streaming query in a classic session, the state of one key is read from the checkpoint. The answer says which match is open
+    and until when, and which rows wait for the watermark. ``at`` is then a condition over the stored rows, ``which`` the clause's
+    number.
+
     Args:
-        of: the session, or a DataFrame with the rows to search.
+        of: the session, or a DataFrame with the rows to search, or a streaming query, running or ended.
         sql: the statement, if ``of`` is a session. It runs only in part: the clause's input is read.
         at: a SQL condition that selects at most 20 rows of one partition of the clause's input. Without ``match`` and ``expect``,
             the answer says why each row is in no match, or why it is in its match.
@@ -83,7 +87,9 @@ def why(
     """
     words = {"at": at, "match": match, "expect": expect, "which": which}
     if type(of).__name__ == "StreamingQuery":
-        raise ClauseParseException.of(ClauseError(WHY, "Streams are not explained yet. Ask about a table with the rows: a stream returns the matches that a table returns"), "")
+        if any(part is not None for part in (sql, args, clause, partition_by, order_by)):
+            raise TypeError("a StreamingQuery is given, and a statement or clause too; give the query with at=... alone")
+        return _streamed(of, words, rows, redact)
     if isinstance(of, DataFrame):
         if sql is not None:
             raise TypeError("a DataFrame is given, and sql too; write the clause as clause=..., or give the session")
@@ -121,6 +127,20 @@ def why(
             raise
         said = str(error).partition("\n")[0].partition(" SQLSTATE:")[0].partition("; line ")[0]
         raise ClauseParseException.of(ClauseError(WHY, f"at={at!r} is not a condition over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
+
+
+def _streamed(query: StreamingQuery, words: Mapping[str, object], rows: int, redact: str | None) -> Why:
+    """The answer about a streaming query."""
+    from sparkcep.spark.why.stream import execution_of, why_stream
+
+    try:
+        execution_of(query)  # first: Spark Connect lacks an active classic session
+        session = SparkSession.active()
+        return why_stream(query, words, rows=rows, redact=_level(session, redact), max_steps=_steps(session))
+    except ClauseParseException:
+        raise
+    except ClauseError as error:
+        raise ClauseParseException.of(error, "") from None
 
 
 def _check(at: str | None, expect: str | None) -> None:
