@@ -7,26 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
-import pyarrow.compute as pc
-
-from sparkcep.clause.tree import EventSelection
-from sparkcep.engine.factory import match_table
-from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.build import drafted
-from sparkcep.plan.facts import shown as without_exclusions
-from sparkcep.plan.plan import Plan
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import alone
 from sparkcep.tracing.answers.explain import UNTRUE
+from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.conditions.comparisons import combined
-from sparkcep.tracing.conditions.question import Question, is_literal
+from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import NUMBER, differences, engine_plan, matches_changed, matches_of
+from sparkcep.tracing.rows.verify import differences, matches_changed, matches_of
 from sparkcep.tracing.search.runs import Ended
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 
@@ -36,26 +29,6 @@ NEAR_STEPS = 200_000  # of all start rows
 MOST_COMPARISONS = 60
 _BAR = 20
 _ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor"}
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Counts over all rows of the clause's input.
-
-    Attributes:
-        rows, partitions: their numbers.
-        truths: for comparisons that Spark computes, how often each is true, false and NULL.
-        ties: rows that are equal to another one in PARTITION BY and ORDER BY.
-        single: partitions of one row.
-        null_keys: rows with a NULL key.
-    """
-
-    rows: int
-    partitions: int
-    truths: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    ties: int = 0
-    single: int = 0
-    null_keys: int = 0
 
 
 def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, words: Mapping[str, object], redact: str = "", max_steps: int = MAX_STEPS) -> Why:
@@ -90,14 +63,14 @@ class _Overall:
         culprits = self.culprits(blamed)
         if culprits is None:
             return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
-        hints, near = list(self.hints()), self.near()
+        hints, near = list(Hints(self.parts, self.totals, self.settings, self.values, self.matches).found()), self.near()
         lines = [self.first(), *self.counters(), *self.funnel()]
         if ends:
             lines.append("They ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
         for i, (matches, starts, number, wanted) in enumerate(culprits[:SHOWN]):
             comparison = self.question.comparisons[number]
-            would = f"were it always {truth(wanted)}, there would be {_counted(matches, 'match')}."
-            lines.append(f'{"Culprit" if i == 0 else "Then"}: "{comparison.text}" of {self.question.name(comparison.variable)} alone stops {_counted(starts, "start row")}; {would}')
+            would = f"were it always {truth(wanted)}, there would be {counted(matches, 'match')}."
+            lines.append(f'{"Culprit" if i == 0 else "Then"}: "{comparison.text}" of {self.question.name(comparison.variable)} alone stops {counted(starts, "start row")}; {would}')
         lines += [*hints, *self.misses(near)]
         return Why(
             dict(words), True, lines[0], funnel=tuple(self.reached()), hints=tuple(hints), near=tuple(near), lines=tuple(lines),
@@ -108,7 +81,7 @@ class _Overall:
 
     def first(self) -> str:
         rows = sum(part.count for part in self.parts)
-        found = f"{_counted(self.matches, 'match').replace('0 matches', 'No match')} in {rows:,} rows of {_counted(len(self.parts), 'partition')}."
+        found = f"{counted(self.matches, 'match').replace('0 matches', 'No match')} in {rows:,} rows of {counted(len(self.parts), 'partition')}."
         if len(self.parts) < self.totals.partitions or rows < self.totals.rows:
             found += f" Sample: {len(self.parts)} of {self.totals.partitions:,} partitions."
         return found
@@ -171,7 +144,7 @@ class _Overall:
 
     def funnel(self) -> Iterator[str]:
         reached, starts = list(self.reached()), len(self.searches)
-        yield f"How far the runs of {_counted(starts, 'start row')} got:"
+        yield f"How far the runs of {counted(starts, 'start row')} got:"
         width = max(len(name) for name, _ in reached)
         for name, count in reached:
             yield f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * count / max(1, starts))}".rstrip()
@@ -225,51 +198,7 @@ class _Overall:
             found.append((matches, starts, number, wanted))
         return sorted(found, key=lambda one: (-one[0], -one[1]))
 
-    # -- hints and near misses ----------------------------------------------------------------------------------
-
-    def hints(self) -> Iterator[str]:
-        totals = self.totals
-        if totals.ties:
-            yield f"Hint: {_counted(totals.ties, 'row')} equal to another row in PARTITION BY and ORDER BY, so their order depends on chance."
-        if totals.partitions > 1 and totals.single == totals.partitions:
-            yield f"Hint: each of the {totals.partitions:,} partitions is one row. PARTITION BY may name a column that differs in every row."
-        if totals.null_keys:
-            yield f"Hint: {_counted(totals.null_keys, 'row')} with a NULL key in PARTITION BY; such rows are one partition."
-        yield from self.only_case()
-        if not self.matches and not self.question.plan.windows:
-            count = self.skipping()
-            if count:
-                yield f"With EVENT SELECTION SKIP TILL NEXT MATCH there would be {_counted(count, 'match')}: rows between are passed over."
-
-    def only_case(self) -> Iterator[str]:
-        """Comparisons with a text that differs from the column's values in case or blanks alone."""
-        for comparison in self.question.comparisons:
-            expr = comparison.expr.bare()
-            counts = self.totals.truths.get(comparison.number)
-            if expr.op != "bin" or expr.value != "=" or counts is None or counts[0] or len(comparison.sides) != 1 or not is_literal(expr.args[1]):
-                continue
-            text = expr.args[1].span.of(self.question.clause.text)
-            column = self.question.values[comparison.sides[0]]
-            if not (text.startswith("'") and text.endswith("'") and column.column):
-                continue
-            wanted = text[1:-1].strip().lower()
-            found = Counter(v for part in self.parts for v in part.column(column.column) if isinstance(v, str) and v.strip().lower() == wanted)
-            for value, count in found.most_common(1):
-                yield f"Hint: {column.text} is never {text}; it is {self.values.text(value)} in {_counted(count, 'row')}. They differ only in case or blanks."
-
-    def skipping(self) -> int:
-        """The sample's number of matches under SKIP TILL NEXT MATCH, 0 if the clause cannot have it."""
-        clause = replace(self.question.clause, measures=(), rows="show", selection=EventSelection("NEXT"))
-        try:
-            plan = drafted(clause, settings=self.settings).plan
-        except ClauseError:
-            return 0
-        if not set(plan.inputs) <= set(self.question.plan.inputs) or plan.letters != self.question.plan.letters or plan.ordered_inputs:
-            return 0
-        try:
-            return sum(_matches(plan, part) for part in self.parts)
-        except MatchRuntimeError:
-            return 0
+    # -- near misses -------------------------------------------------------------------------------------------
 
     def near(self) -> list[Miss]:
         found, left = [], NEAR_STEPS
@@ -294,15 +223,3 @@ class _Overall:
             yield f"  {rows}: {labels}; {error[miss.error]}"
         if len(near) > SHOWN:
             yield f"  and {len(near) - SHOWN} more"
-
-
-def _matches(plan: Plan, part: FrozenRows) -> int:
-    """The number of matches of a plan in a partition."""
-    found = match_table(replace(engine_plan(plan), pattern=without_exclusions(plan.pattern)), part.table)
-    return pc.count_distinct(found[NUMBER]).as_py()
-
-
-def _counted(count: int, what: str) -> str:
-    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
-    return f"{count:,} {what if count == 1 else plural}"
-

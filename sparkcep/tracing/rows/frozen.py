@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from sparkcep.engine.factory import prepare
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.records import At, Here, Near
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.machine import Failed, Machine
 from sparkcep.tracing.rows.verify import engine_plan
@@ -63,6 +64,24 @@ class FrozenRows:
             return self.machine.value(value.probe, row, run)
         except MatchRuntimeError as error:
             return Failed(error)
+
+    def values_of(self, number: int) -> list[Any]:
+        """The column that a value reads, over all rows. Empty if it is not one column, or a neighbour or another row of one."""
+        name = self._read(number)
+        return self.column(name) if name else []
+
+    def is_text(self, number: int) -> bool:
+        """Whether a value is a string that one column holds."""
+        name = self._read(number)
+        return bool(name) and pa.types.is_string(self.table.schema.field(name).type)
+
+    def _read(self, number: int) -> str:
+        """The column that a value reads, "" if it is not one column."""
+        value = self.question.values[number]
+        if value.column:
+            return value.column
+        tree = self.question.probes[value.probe][1] if value.probe >= 0 else None
+        return tree.column if isinstance(tree, Here | Near | At) else ""
 
     def pattern(self) -> Pattern:
         """The pattern to search for in these rows."""

@@ -229,6 +229,31 @@ def test_a_sample_of_partitions(spark):
     assert whole.hints == ("Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",)
 
 
+CAST_TABLE = "VALUES (1, '9', TIMESTAMP'2026-01-01 10:00:00', 1.5D), (2, '10', TIMESTAMP'2026-01-02 10:00:00', 2.5D) AS t(id, code, ts, x)"
+
+
+@pytest.mark.parametrize(
+    "condition, hints",
+    [
+        ("code > 5", ['Hint: in "code > 5" Spark casts code from STRING to BIGINT; it is true in 2 of 2 rows.']),
+        ("A.code > 5 AND count(A.*) > 0", ['Hint: in "A.code > 5" Spark casts A.code from STRING to BIGINT; it is true in 2 of 2 rows.']),
+        ("id <> PREV(code)", ['Hint: in "id <> PREV(code)" Spark casts PREV(code) from STRING to BIGINT; it is true in 1 of 2 rows, NULL in 1.']),
+        ("LAST(A.code, 1) IN (9)", ['Hint: in "LAST(A.code, 1) IN (9)" Spark casts LAST(A.code, 1) from STRING to BIGINT.']),
+        ("CAST(code AS INT) > 5", []),
+        ("id > 1.5 AND x > id", []),
+        ("count(A.*) > 5", []),
+        ("ts > '2026-01-02'", ["Hint: in \"ts > '2026-01-02'\" Spark reads the text '2026-01-02' in the time zone of the session, {zone}; it is true in 1 of 2 rows."]),
+        ("ts > '2026-01-02 00:00:00Z'", []),
+        ("ts >= DATE'2026-01-02'", ["Hint: in \"ts >= DATE'2026-01-02'\" Spark reads DATE'2026-01-02' as midnight in the time zone of the session, {zone}; it is true in 1 of 2 rows."]),
+    ],
+)
+def test_casts_of_sides(spark, condition, hints):
+    """Hints about casts come from Spark's analysed plan; a cast that the user wrote is not one, nor are numbers of two sizes."""
+    text = f"SELECT * FROM {CAST_TABLE} MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS m PATTERN (A{{9}}) DEFINE A AS {condition})"
+    found = [hint for hint in sparkcep.why(spark, text).hints if "Spark" in hint]
+    assert found == [hint.format(zone=spark.conf.get("spark.sql.session.timeZone")) for hint in hints]
+
+
 def test_an_empty_input(spark):
     text = "SELECT * FROM (SELECT 1 AS id WHERE false) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A))"
     assert str(sparkcep.why(spark, text)) == "The clause's input is empty."

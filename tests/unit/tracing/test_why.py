@@ -11,7 +11,8 @@ from sparkcep.errors import ClauseError
 from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers import explain as module
 from sparkcep.tracing.answers.explain import Asked, explain
-from sparkcep.tracing.answers.overall import Totals, overall
+from sparkcep.tracing.answers.hints import Cast, Totals
+from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.search.trace import Trace
 from tests.support.why_examples import EXAMPLES, Example, frozen, question
@@ -125,3 +126,84 @@ def test_options_that_are_not_explained(option, what):
         question(f"ORDER BY t MEASURES 1 AS one {option}")
     assert (caught.value.error_class, caught.value.line) == ("SPARKCEP.WHY", 1)
     assert f"Leave {what} out" in caught.value.message
+
+
+TIMES = [1_700_000_000_000 + 60_000 * i for i in range(6)]
+HINTS = [
+    (
+        "TEXT_NUMBERS", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS price > PREV(price)", ["t", "price"], [(1, "9"), (2, "10"), (3, "100"), (4, "1")],
+        """Hint: "price > PREV(price)" compares text, and 100 % of the values of price are numbers. As text '9' > '10'. Write CAST(price AS DOUBLE).""",
+    ),
+    (
+        "TEXT_NUMBERS of the match", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS UP.price > LAST(A.price)", ["t", "price"], [(1, "9"), (2, "10"), (3, "100"), (4, "x")] + [(i, "5") for i in range(5, 30)],
+        """Hint: "UP.price > LAST(A.price)" compares text, and 96 % of the values of price are numbers. As text '9' > '10'. Write CAST(price AS DOUBLE).""",
+    ),
+    (
+        "TEXT_NUMBERS in ORDER BY", "ORDER BY t PATTERN (A{9})", ["t"], [("1",), ("10",), ("9",)],
+        "Hint: ORDER BY t sorts text, and 100 % of its values are numbers. As text '10' comes before '9'. Write CAST(t AS DOUBLE).",
+    ),
+    ("texts with equal digits", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS code > PREV(code)", ["t", "code"], [(1, "09"), (2, "10"), (3, "08")], None),
+    ("texts that are not numbers", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS code > 'b'", ["t", "code"], [(1, "9"), (2, "10"), (3, "abc")], None),
+    (
+        "WINDOW_UNITS", "ORDER BY t WINDOW 300 PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", ["t", "e"], [(t, "ab"[i % 2]) for i, t in enumerate(TIMES)],
+        "Hint: neighbouring rows are 60000 apart in t (the median), so WINDOW 300 is often too short for two rows. t has 13 digits, which look like milliseconds: "
+        "300 seconds are WINDOW 300000.",
+    ),
+    (
+        "WINDOW_UNITS of a group", "ORDER BY t PATTERN (A (B C) WITHIN 5) DEFINE B AS e = 'b'", ["t", "e"], [(0, "a"), (10, "b"), (20, "a")],
+        "Hint: neighbouring rows are 10 apart in t (the median), so WITHIN 5 is often too short for two rows.",
+    ),
+    ("a WINDOW that is long", "ORDER BY t WINDOW 11 PATTERN (A B) DEFINE B AS e = 'c'", ["t", "e"], [(0, "a"), (10, "b"), (20, "a")], None),
+    ("CASE_ONLY in a list", "ORDER BY t PATTERN (A) DEFINE A AS e IN ('X', 'OK ')", ["t", "e"], [(0, "ok"), (10, "b"), (20, "ok")],
+     "Hint: e is never 'OK '; it is 'ok' in 2 rows. They differ only in case or blanks."),
+    ("no ORDER BY", "PATTERN (A B) DEFINE B AS e = 'c'", ["t", "e"], [(0, "a"), (1, "b")], "Hint: the clause lacks ORDER BY, so the order of rows depends on chance."),
+    ("ADJACENT with PREV", "ORDER BY t PATTERN (A B) DEFINE A AS e = 'a' AND t > PREV(t), B AS e = 'b'", ["t", "e"], [(0, "x"), (1, "a"), (2, "x"), (3, "b")],
+     "With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over."),
+    ("ADJACENT in a WINDOW", "ORDER BY t WINDOW 4 PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", ["t", "e"], [(0, "a"), (1, "x"), (2, "b"), (3, "a"), (4, "x"), (9, "b")],
+     "With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over."),
+    ("nothing ADJACENT", "ORDER BY t WINDOW 4 PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", ["t", "e"], [(0, "a"), (1, "x"), (5, "b")], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("clause, names, values, hint", [pytest.param(*case[1:], id=case[0]) for case in HINTS])
+def test_hints(clause, names, values, hint):
+    asked = question(clause.replace("PATTERN", "MEASURES 1 AS one PATTERN", 1) if "WINDOW" not in clause else clause.replace("WINDOW", "MEASURES 1 AS one WINDOW"))
+    rows = frozen(asked, names, values, names[0])
+    why = overall([rows], totals(rows), replace(DEFAULT, prefilter=False), words={})
+    assert why.hints == (() if hint is None else (hint,))
+    assert all(hint in str(why).split("\n") for hint in why.hints)
+
+
+def hinted(totals: Totals, clause: str = "ORDER BY t MEASURES 1 AS one PATTERN (A{9}) DEFINE A AS t > 5") -> tuple[str, ...]:
+    rows = frozen(question(clause), ["t"], [(1,), (2,)], "t")
+    return overall([rows], totals, DEFAULT, words={}).hints
+
+
+def test_hints_of_counts():
+    """Hints of the counts that Spark makes over all rows."""
+    assert hinted(Totals(40, 20, single=18)) == ()
+    assert hinted(Totals(40, 20, single=19)) == ("Hint: 19 of 20 partitions are one row. PARTITION BY may name a column that differs in every row.",)
+    assert hinted(Totals(20, 20, single=20, null_keys=1, ties=2)) == (
+        "Hint: 2 rows equal to another row in PARTITION BY and ORDER BY, so their order depends on chance.",
+        "Hint: each of the 20 partitions is one row. PARTITION BY may name a column that differs in every row.",
+        "Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",
+    )
+    truths = {0: (1, 4, 3)}
+    assert hinted(Totals(8, 1, truths, casts={0: Cast("t", "STRING", "BIGINT")})) == ('Hint: in "t > 5" Spark casts t from STRING to BIGINT; it is true in 1 of 8 rows, NULL in 3.',)
+    for side, of, text in (
+        ("t", "STRING", "t"),
+        ("'2026-01-01'", "STRING", "the text '2026-01-01'"),
+        ("d", "DATE", "d as midnight"),
+    ):
+        hint = f'Hint: in "t > 5" Spark reads {text} in the time zone of the session, UTC; it is true in 1 of 8 rows.'
+        assert hinted(Totals(8, 1, truths, casts={0: Cast(side, of, "TIMESTAMP")})) == (hint,)
+    for side in ("'2026-01-01 00:00:00Z'", "'2026-01-01 00:00:00+02:00'", "'2026-01-01 00:00:00 Europe/Berlin'"):
+        assert hinted(Totals(8, 1, truths, casts={0: Cast(side, "STRING", "TIMESTAMP")})) == ()
+
+
+def test_hints_show_no_value_under_redaction():
+    for name, clause, names, values, hint in HINTS:
+        if hint is not None and name.startswith(("WINDOW_UNITS", "CASE_ONLY")):
+            asked = question(clause.replace("WINDOW", "MEASURES 1 AS one WINDOW") if "WINDOW" in clause else clause.replace("PATTERN", "MEASURES 1 AS one PATTERN"))
+            (found,) = overall([frozen(asked, names, values, names[0])], totals(frozen(asked, names, values, names[0])), DEFAULT, words={}, redact="values").hints
+            assert " v1 " in found and "60000 " not in found and "'ok'" not in found
