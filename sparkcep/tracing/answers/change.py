@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.tracing.conditions.comparisons import smallest_sets
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import changed_match
@@ -33,7 +34,7 @@ class Change:
 def alone(rows: FrozenRows, variable: int, row: int, ended: Ended) -> list[tuple[int, bool]]:
     """The comparisons that alone would make a variable's condition true at the row where a run ended."""
     logic, run = rows.question.conditions[variable], ended.taken()
-    found = smallest_sets(logic, lambda number: rows.truth(number, row, run))
+    found = smallest_sets(logic, lambda number: rows.known_truth(number, row, run))
     return [next(iter(changes)) for changes in found if len(changes) == 1]
 
 
@@ -48,6 +49,9 @@ def one_change(rows: FrozenRows, pattern: Pattern, search: Search, ended: Ended)
             changed = {(number, ended.row): truth}
             found = Trace(pattern, rows, changed, search=False, max_steps=search.trace.max_steps).search(search.start, search.number).match
             if found is not None:
-                engine = changed_match(rows.question, rows.table, changed, search.start, search.number)
+                try:
+                    engine = changed_match(rows.question, rows.table, changed, search.start, search.number)
+                except MatchRuntimeError:
+                    continue  # the changed query fails
                 return Change(number, ended.row, truth, found, engine == found.variables)
     return None

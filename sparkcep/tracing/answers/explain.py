@@ -24,6 +24,7 @@ from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
 from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
 from sparkcep.tracing.rows.verify import Difference, differences, matches_of
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.program import Option
@@ -105,10 +106,32 @@ class _Explainer:
             return self.untrue([], [])
         return self._why(True, lines)
 
+    def ties(self) -> list[str]:
+        """A hint for each group of shown rows that are equal in ORDER BY."""
+        shown = [*self.asked.at, *((self.run.start_row - 1, self.run.start_row + self.run.rows - 1) if self.run else ())]
+        shown += [row for match in self.trace.matches for row in (match.start, match.end - 1) if match.number == self.asked.match]
+        shown = [row for row in shown if row < self.rows.count]
+        if not shown or not self.plan.order:
+            return []
+        keys = list(zip(*(self.rows.column(item.column) for item in self.plan.order), strict=True))
+        found, first = [], max(min(shown) - 1, 0)
+        last = min(max(shown) + 1, self.rows.count - 1)
+        while first < last:
+            end = first
+            while end < last and keys[end + 1] == keys[first]:
+                end += 1
+            if end > first:
+                key = f"{self.plan.order[0].name} {self.values.text(keys[first][0], quoted=False)}"
+                found.append(f"Hint: rows {first + 1}-{end + 1} are equal in ORDER BY ({key}), so their order depends on chance.")
+            first = end + 1
+        return found
+
     def _why(self, verified: bool, lines: list[str]) -> Why:
+        hints = self.ties() if verified else []
+        lines = [*lines, *hints]
         return Why(
             dict(self.asked.words), verified, lines[0] if lines else "", tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), tuple(self.decisions),
-            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
+            hints=tuple(hints), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
         )
 
     def untrue(self, wrong: Iterable[Difference], engine: Iterable[tuple[int, tuple[int, ...]]]) -> Why:
@@ -176,7 +199,7 @@ class _Explainer:
         row, run = ended.row, ended.taken()
 
         def holds(number: int) -> bool | None:
-            return self.rows.truth(number, row, run)
+            return self.rows.known_truth(number, row, run)
 
         listed = list(dict.fromkeys(numbers(logic)))
         whole = combined(logic, holds)
@@ -194,7 +217,8 @@ class _Explainer:
         blank, lines = " " * len(head), []
         for i, (one, values) in enumerate(shown):
             middle = "" if self.values.redact == "all" else f"{values:<{sides}}  "
-            line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{truth(one.result)}" + (f": {one.cause}" if one.cause else "")
+            result = one.cause if one.cause.startswith(NOT_COMPUTED) else truth(one.result) + (f": {one.cause}" if one.cause else "")
+            line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{result}"
             lines.append(line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "...")
         if left_out:
             lines.append(f"{indent}{blank}and {left_out} more comparison{'s' if left_out > 1 else ''}")
@@ -216,15 +240,16 @@ class _Explainer:
             value = self.question.values[side]
             if value.is_known:
                 values[value.expr.span] = self.values.text(self.rows.value(side, row, run))
-        result = self.rows.truth(number, row, run)
-        why = causes(self.rows, number, row, run) if result is None else []
+        result = self.rows.shown_truth(number, row, run)
+        why = [repr(result)] if isinstance(result, Failed) else causes(self.rows, number, row, run) if result is None else []
         with_values = " ".join(render(text, comparison.expr, values).split())
         sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
         left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
         shown = Shown(
-            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, result, "; ".join(why), is_alone,
+            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, self.rows.known_truth(number, row, run),
+            "; ".join(why), is_alone,
         )
-        return shown, with_values
+        return shown, "" if any(NOT_COMPUTED in value for value in values.values()) else with_values
 
     def ended(self, search: Search, ended: Ended, indent: str = "  ", opening: str = "next") -> list[str]:
         """Why a run ended: everything that could have come next."""
@@ -264,7 +289,7 @@ class _Explainer:
 
     def _of_condition(self, variable: int, ended: Ended) -> Reason:
         run = ended.taken()
-        whole = combined(self.question.conditions[variable], lambda number: self.rows.truth(number, ended.row, run))
+        whole = combined(self.question.conditions[variable], lambda number: self.rows.known_truth(number, ended.row, run))
         kind = "CONDITION_NULL" if whole is None else "CONDITION_FALSE"
         return Reason(kind, ended.row + 1, ended.start + 1, self.question.name(variable))
 

@@ -118,7 +118,7 @@ class _Overall:
                     for option in search.options(node):
                         if option.variable == variable and node.row < part.count and node.run not in seen and not search.outside(option, node.row):
                             seen.add(node.run)
-                            found[part.truth(number, node.row, node.run)] += 1
+                            found[part.known_truth(number, node.row, node.run)] += 1
                         if option == taken:
                             break
             except Effort:
@@ -174,7 +174,7 @@ class _Overall:
     def whole(self, part: FrozenRows, ended: Ended, variable: int) -> bool | None:
         """The truth of a variable's condition at the row where a run ended."""
         run = ended.taken()
-        return combined(self.question.conditions[variable], lambda number: part.truth(number, ended.row, run))
+        return combined(self.question.conditions[variable], lambda number: part.known_truth(number, ended.row, run))
 
     def culprits(self, blamed: Counter[tuple[int, bool]]) -> list[tuple[int, int, int, bool]] | None:
         """(matches if it were always so, start rows, comparison, truth) of each culprit, most matches first.

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sparkcep.engine.factory import prepare
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.plan.records import At, Here, Near
+from sparkcep.plan.records import At, Checked, Here, Near
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.machine import Failed, Machine
 from sparkcep.tracing.rows.verify import engine_plan
@@ -51,6 +51,15 @@ class FrozenRows:
         value = self.question.values[number]
         return self.column(value.column)[row] if value.column else self.machine.value(value.probe, row, run)
 
+    def shown_truth(self, comparison: int, row: int, run: Run) -> bool | Failed | None:
+        """The truth to show. :class:`Failed` if it cannot be computed, such as one that an AND guards."""
+        return self.value(self.question.comparisons[comparison].truth, row, run)
+
+    def known_truth(self, comparison: int, row: int, run: Run) -> bool | None:
+        """The truth to reason with. A comparison that cannot be computed is not known, like NULL."""
+        found = self.shown_truth(comparison, row, run)
+        return None if isinstance(found, Failed) else found
+
     def sides(self, comparison: int, row: int, run: Run) -> tuple[Any, ...]:
         """The values of a comparison's sides; :class:`Failed` for a side that cannot be computed."""
         return tuple(self.value(number, row, run) for number in self.question.comparisons[comparison].sides)
@@ -81,6 +90,7 @@ class FrozenRows:
         if value.column:
             return value.column
         tree = self.question.probes[value.probe][1] if value.probe >= 0 else None
+        tree = tree.tree if isinstance(tree, Checked) else tree
         return tree.column if isinstance(tree, Here | Near | At) else ""
 
     def pattern(self) -> Pattern:

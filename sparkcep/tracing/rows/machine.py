@@ -28,6 +28,7 @@ from sparkcep.plan.plan import LETTERS
 from sparkcep.tracing.search.runs import Run
 
 Value: TypeAlias = Any
+NOT_COMPUTED = "not computed"
 _STACK = 512
 _EXACT = Context(prec=60)
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -150,4 +151,4 @@ class Failed:
         self.error_class = error.error_class.removeprefix("SPARKCEP.")
 
     def __repr__(self) -> str:
-        return f"not computed: {self.error_class}"
+        return f"{NOT_COMPUTED}: {self.error_class}"

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import Logic
@@ -168,7 +169,10 @@ class Search:
         verdicts = node.run.verdicts if self.pattern.looks else self.trace.verdicts[node.row]
         if variable not in verdicts:
             logic = self.pattern.conditions.get(variable)
-            verdicts[variable] = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, node.row, node.run)) is True
+            try:
+                verdicts[variable] = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, node.row, node.run)) is True
+            except MatchRuntimeError:  # the engine did not ask here, or its error came first
+                verdicts[variable] = False
         return verdicts[variable]
 
     def after(self, node: Node, option: Option) -> Node:

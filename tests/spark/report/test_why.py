@@ -149,11 +149,20 @@ def test_values_of_many_types(spark, by_match):
     assert all(one.result is False for one in shown)
 
 
-def test_a_side_that_fails_is_not_computed(spark):
+FAILS = "not computed: DIVIDE_BY_ZERO"
+
+
+@pytest.mark.parametrize("condition", ["d <> 0 AND 10 / d > 3", "10 / d > 3 AND d <> 0", "LAST(A.d) <> 0 AND 10 / LAST(A.d) > 3"])
+def test_a_side_that_fails_is_not_computed(spark, condition):
     """Under ANSI a guarded side fails for some row. It is shown without a value, and the others with theirs."""
-    text = "SELECT * FROM VALUES (1, 0), (2, 5) AS t(id, d) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A) DEFINE A AS d <> 0 AND 10 / d > 3)"
+    text = f"SELECT * FROM VALUES (1, 0), (2, 5) AS t(id, d) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A) DEFINE A AS {condition})"
     why = sparkcep.why(spark, text, at="id = 2")
-    assert [(one.comparison, one.left, one.result) for one in why.next] == [("d <> 0", "5", True), ("10 / d > 3", "2", False)]
+    assert {(one.left, one.result) for one in why.next} == {("5", True), ("2", False)}
+    why = sparkcep.why(spark, text, at="id = 1")
+    assert why.verified and [reason.reason for reason in why.reasons] == ["CONDITION_FALSE"]
+    assert {(one.left, one.result, one.cause) for one in why.next} == {("0", False, ""), (FAILS, None, FAILS)}
+    assert [line.split("  ")[-1] for line in str(why).split("\n") if line.strip().startswith(("A  10 /", "10 /"))] == [FAILS]
+    assert sparkcep.why(spark, text).verified
 
 
 def test_a_name_that_the_input_lacks(spark):

@@ -207,3 +207,13 @@ def test_hints_show_no_value_under_redaction():
             asked = question(clause.replace("WINDOW", "MEASURES 1 AS one WINDOW") if "WINDOW" in clause else clause.replace("PATTERN", "MEASURES 1 AS one PATTERN"))
             (found,) = overall([frozen(asked, names, values, names[0])], totals(frozen(asked, names, values, names[0])), DEFAULT, words={}, redact="values").hints
             assert " v1 " in found and "60000 " not in found and "'ok'" not in found
+
+
+def test_ties_of_shown_rows():
+    """Equal rows in what is shown are named; those elsewhere are not."""
+    values = [(1, "a"), (1, "b"), (2, "a"), (3, "a"), (4, "a"), (4, "b")]
+    asked = question("ORDER BY t PATTERN (A B C) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'")
+    first, last = (explain(frozen(asked, ["t", "e"], values, "t, e"), Asked((row,))) for row in (0, 2))
+    assert first.hints == ("Hint: rows 1-2 are equal in ORDER BY (t 1), so their order depends on chance.",)
+    assert str(first).split("\n")[-1] == first.hints[0]
+    assert last.hints == ()
