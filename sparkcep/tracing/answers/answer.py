@@ -84,6 +84,7 @@ class Why:
         funnel, culprits, near, hints: of a question about a whole table, which is not answered yet.
         rows: the numbers of the rows that were asked about.
         lines: the lines of the text form.
+        report: if the engine does not find the traced matches, what to report, as JSON text: plan, redacted rows and both lists.
     """
 
     question: Mapping[str, object]
@@ -99,6 +100,7 @@ class Why:
     hints: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
     lines: tuple[str, ...] = field(default=(), repr=False)
+    report: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -111,5 +113,5 @@ class Why:
 
     def to_json(self) -> str:
         """The answer as JSON text. ``schema`` is the version of its form."""
-        found: dict[str, Any] = {"schema": SCHEMA} | asdict(self)
+        found: dict[str, Any] = {"schema": SCHEMA} | {name: part for name, part in asdict(self).items() if name != "report"}
         return json.dumps(found, ensure_ascii=False)

@@ -21,14 +21,19 @@ class Change:
         row: the row.
         truth: the truth that it needs.
         match: the match.
-        verified: whether the engine finds the match, too.
+        engine: the variables of the engine's match, None without one.
     """
 
     comparison: int
     row: int
     truth: bool
     match: Match
-    verified: bool
+    engine: tuple[int, ...] | None
+
+    @property
+    def verified(self) -> bool:
+        """Whether the engine finds the match, too."""
+        return self.engine == self.match.variables
 
 
 def alone(rows: FrozenRows, variable: int, row: int, ended: Ended) -> list[tuple[int, bool]]:
@@ -53,5 +58,5 @@ def one_change(rows: FrozenRows, pattern: Pattern, search: Search, ended: Ended)
                     engine = changed_match(rows.question, rows.table, changed, search.start, search.number)
                 except MatchRuntimeError:
                     continue  # the changed query fails
-                return Change(number, ended.row, truth, found, engine == found.variables)
+                return Change(number, ended.row, truth, found, engine)
     return None

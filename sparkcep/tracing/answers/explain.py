@@ -19,13 +19,14 @@ from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.causes import causes
 from sparkcep.tracing.answers.change import Change, one_change
+from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.answers.values import Values, labels, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
-from sparkcep.tracing.rows.verify import Difference, differences, matches_of
+from sparkcep.tracing.rows.verify import differences, matches_of, traced
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Ended, Run
@@ -34,7 +35,6 @@ from sparkcep.tracing.search.trace import FAILS, MATCHES, MAX_STEPS, REFUSED, De
 MOST_LINES = 40  # of the comparisons of a row
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
-UNTRUE = "The trace differs from the engine. This is a bug of sparkcep."
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int 
     trace = Trace(rows.pattern(), rows, max_steps=max_steps)
     explainer = _Explainer(rows, trace, Values(redact), asked)
     wrong = differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine)
-    return explainer.untrue(wrong, engine) if wrong else explainer.answer()
+    return untrue(rows, asked.words, traced(trace), engine, wrong, asked.at) if wrong else explainer.answer()
 
 
 class _Untrue(Exception):
-    """The engine does not confirm a change."""
+    """The engine does not confirm a change. The answer about it is the argument."""
 
 
 class _Explainer:
@@ -102,8 +102,8 @@ class _Explainer:
             for i, row in enumerate(self.asked.at):
                 found = self.at(row)
                 lines += found if i < IN_FULL else found[:1]
-        except _Untrue:
-            return self.untrue([], [])
+        except _Untrue as error:
+            return error.args[0]
         return self._why(True, lines)
 
     def ties(self) -> list[str]:
@@ -134,18 +134,6 @@ class _Explainer:
             hints=tuple(hints), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
         )
 
-    def untrue(self, wrong: Iterable[Difference], engine: Iterable[tuple[int, tuple[int, ...]]]) -> Why:
-        """The answer if trace and engine differ: both lists of matches, and no explanation."""
-        self.reasons, self.shown, self.decisions, self.run = [], [], [], None
-        lines = [UNTRUE]
-        for by, matches in (("trace", [(m.start, m.variables) for m in self.trace.matches]), ("engine", list(engine))):
-            lines.append(f"  Matches of the {by}: " + ("; ".join(self._matched(*match) for match in matches) or "none"))
-        lines += [f"  Only the {one.by} has {self._matched(one.start, one.variables)}." for one in wrong]
-        return self._why(False, lines)
-
-    def _matched(self, start: int, variables: tuple[int, ...]) -> str:
-        return f"{self.span(start, start + len(variables) - 1)} ({self.labels(variables)})" if variables else f"an empty match at row {start + 1}"
-
     def _match_number(self) -> int:
         """The number of the match that is asked about. Raises ClauseError if there is none with this number."""
         number, count = self.asked.match, len(self.trace.matches)
@@ -173,13 +161,7 @@ class _Explainer:
 
     def labels(self, variables: Sequence[int]) -> str:
         """The names of variables; more than three equal ones as a number."""
-        found: list[tuple[int, int]] = []
-        for variable in variables:
-            if found and found[-1][0] == variable:
-                found[-1] = (variable, found[-1][1] + 1)
-            else:
-                found.append((variable, 1))
-        return " ".join(f"{self.question.name(v)} x{n}" if n > 3 else " ".join([self.question.name(v)] * n) for v, n in found)
+        return labels([self.question.name(variable) for variable in variables])
 
     def which(self, option: Option) -> str:
         """An option, with the number of its place if its variable has several."""
@@ -335,7 +317,10 @@ class _Explainer:
 
     def _change(self, change: Change) -> str:
         if not change.verified:
-            raise _Untrue
+            text, at = self.question.comparisons[change.comparison].text, change.match.start
+            engine = [] if change.engine is None else [(at, change.engine)]
+            change_text = f'"{text}" {truth(change.truth)} at row {change.row + 1}, and matches from row {at + 1}'
+            raise _Untrue(untrue(self.rows, self.asked.words, [(at, change.match.variables)], engine, (), self.asked.at, change_text))
         text = self.question.comparisons[change.comparison].text
         match = change.match
         if not match.variables:

@@ -12,14 +12,14 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import alone
-from sparkcep.tracing.answers.explain import UNTRUE
+from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.conditions.comparisons import combined
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import differences, matches_changed, matches_of
+from sparkcep.tracing.rows.verify import differences, matches_changed, matches_of, traced
 from sparkcep.tracing.search.runs import Ended
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 
@@ -57,12 +57,12 @@ class _Overall:
     def answer(self, words: Mapping[str, object]) -> Why:
         for part, trace in zip(self.parts, self.traces, strict=True):
             engine = matches_of(self.question.plan, part.table)
-            if differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine):
-                return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+            if wrong := differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine):
+                return untrue(part, words, traced(trace), engine, wrong)
         ends, blamed = self.endings()
-        culprits = self.culprits(blamed)
-        if culprits is None:
-            return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+        culprits = self.culprits(blamed, words)
+        if isinstance(culprits, Why):
+            return culprits
         hints, near = list(Hints(self.parts, self.totals, self.settings, self.values, self.matches).found()), self.near()
         lines = [self.first(), *self.counters(), *self.funnel()]
         if ends:
@@ -176,10 +176,10 @@ class _Overall:
         run = ended.taken()
         return combined(self.question.conditions[variable], lambda number: part.known_truth(number, ended.row, run))
 
-    def culprits(self, blamed: Counter[tuple[int, bool]]) -> list[tuple[int, int, int, bool]] | None:
+    def culprits(self, blamed: Counter[tuple[int, bool]], words: Mapping[str, object]) -> list[tuple[int, int, int, bool]] | Why:
         """(matches if it were always so, start rows, comparison, truth) of each culprit, most matches first.
 
-        None if the engine finds other matches than a trace.
+        If the engine finds other matches than a trace, the answer that says so.
         """
         found = []
         for (number, wanted), starts in blamed.most_common(MOST_CULPRITS):
@@ -190,8 +190,10 @@ class _Overall:
                     again = Trace(trace.pattern, part, changed, max_steps=self.max_steps)
                     if again.given_up:
                         raise Effort
-                    if differences(again.matches, matches_changed(self.question, part.table, changed)):
-                        return None
+                    engine = matches_changed(self.question, part.table, changed)
+                    if wrong := differences(again.matches, engine):
+                        change = f'"{self.question.comparisons[number].text}" {truth(wanted)} at all rows'
+                        return untrue(part, words, traced(again), engine, wrong, change=change)
                     matches += len(again.matches)
             except (SkipTarget, Effort, MatchRuntimeError):
                 continue  # the changed query fails, or is too much work

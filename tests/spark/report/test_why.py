@@ -217,10 +217,15 @@ def test_command(command, capsys, tmp_path):
     assert "[SPARKCEP.WHY] match=2: the partition has 0 matches" in capsys.readouterr().err
 
 
-def test_command_of_a_trace_that_differs(command, capsys, monkeypatch):
+def test_command_of_a_trace_that_differs(command, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
     assert command("--at", "day = 3") == 3
     assert capsys.readouterr().out.startswith("The trace differs from the engine. This is a bug of sparkcep.\n")
+    assert command("--at", "day = 3", "--output", str(tmp_path / "why.txt")) == 3
+    found = capsys.readouterr()
+    assert f"written to {tmp_path / 'why.txt'}.report.json" in found.out and "names instead of the values" in found.err
+    report = json.loads((tmp_path / "why.txt.report.json").read_text())
+    assert report["matches"]["engine"] == [] and len(report["rows"]) == 4 and report["plan"]["variables"] == ["STRT", "DOWN", "UP"]
 
 
 def test_a_sample_of_partitions(spark):

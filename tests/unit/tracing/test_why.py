@@ -9,7 +9,9 @@ import pytest
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import DEFAULT
-from sparkcep.tracing.answers import explain as module
+from sparkcep.tracing.answers import change
+from sparkcep.tracing.answers import overall as module
+from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.hints import Cast, Totals
 from sparkcep.tracing.answers.overall import overall
@@ -92,8 +94,32 @@ def test_a_trace_that_differs_explains_nothing(monkeypatch):
     monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
     why = answered(BY_NAME["E9"])
     assert not why.verified and why.reasons == () and why.next == ()
-    assert str(why).split("\n")[0] == module.UNTRUE
+    assert str(why).split("\n")[0] == UNTRUE
     assert "  Matches of the engine: rows 1-5 (STRT DOWN DOWN UP UP)" in str(why).split("\n")
+    report = json.loads(why.report)
+    assert report["matches"]["engine"] == [[0, [0, 1, 1, 2, 2]]] and report["plan"]["variables"] == ["STRT", "DOWN", "UP"]
+    assert [row["__o0"] for row in report["rows"]] == ["v1", "v2", "v3", "v4", "v5", "v6"] and report["rows"][0]["__y0"] is None
+    assert "report" not in json.loads(why.to_json())
+
+
+@pytest.mark.parametrize("name", ["E12", "E14"])
+def test_a_trace_of_a_sample_that_differs_explains_nothing(name, monkeypatch):
+    monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
+    why = answered(BY_NAME[name])
+    assert not why.verified and why.culprits == why.near == why.hints == ()
+    assert str(why).split("\n")[0] == UNTRUE and json.loads(why.report)["matches"]["trace"]
+
+
+@pytest.mark.parametrize("name, question", [("E1", "a change"), ("E12", "a culprit")])
+def test_a_change_that_the_engine_denies_explains_nothing(name, question, monkeypatch):
+    """Rule 27 holds for changes, too: one at a row, and one at all rows."""
+    monkeypatch.setattr(change, "changed_match", lambda *arguments: None)
+    monkeypatch.setattr(module, "matches_changed", lambda *arguments: [])
+    why = answered(BY_NAME[name])
+    assert not why.verified and why.next == () and str(why).split("\n")[0] == UNTRUE
+    report = json.loads(why.report)
+    assert report["change"].startswith('"volume > 1000" true at ') and report["matches"]["engine"] == [] != report["matches"]["trace"]
+    assert f"  With {report['change']}:" in str(why).split("\n")
 
 
 @pytest.mark.parametrize(
