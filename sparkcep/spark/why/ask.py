@@ -143,16 +143,16 @@ def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, par
 
 def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:
     taken_apart = asked.question()
-    located = locate(run, asked, taken_apart, at, rows, level)
+    located = locate(run, asked, taken_apart, at, rows, level, whole=question.match is not None)
     if located is None:
         return _no_row(run, asked, question, at, level)
     try:
-        frozen, found = fetch(run, asked, taken_apart, at)
+        frozen, found = fetch(run, asked, taken_apart, at, located, rows)
     except (AnalysisException, ParseException):
         raise
     except PySparkException:
         # Under ANSI a side can fail that an AND guards. Then the machine computes each value where it is read.
-        frozen, found = fetch(run, asked, asked.question(by_machine=True), at)
+        frozen, found = fetch(run, asked, asked.question(by_machine=True), at, located, rows)
     return explain(frozen, replace(question, at=found), redact=level, max_steps=steps)
 
 

@@ -55,7 +55,8 @@ def one_change(rows: FrozenRows, pattern: Pattern, search: Search, ended: Ended)
             found = Trace(pattern, rows, changed, search=False, max_steps=search.trace.max_steps).search(search.start, search.number).match
             if found is not None:
                 try:
-                    engine = changed_match(rows.question, rows.table, changed, search.start, search.number)
+                    at = {(number, ended.row - rows.first): truth}
+                    engine = changed_match(rows.question, rows.table, at, search.start - rows.first, search.number)
                 except MatchRuntimeError:
                     continue  # the changed query fails
                 return Change(number, ended.row, truth, found, engine)

@@ -57,7 +57,7 @@ def _matched(rows: FrozenRows, start: int, variables: tuple[int, ...]) -> str:
 def _redacted(rows: FrozenRows) -> Iterable[dict[str, object]]:
     """The rows with a name for each value. Truth, NULL and the numbers of rows stay; equal values of a column have one name."""
     values = {name: Values("values") for name in rows.table.column_names}
-    for row in range(rows.count):
+    for row in range(rows.first, rows.count):
         shown: dict[str, object] = {}
         for name in rows.table.column_names:
             value = rows.column(name)[row]

@@ -26,7 +26,7 @@ from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, nu
 from sparkcep.tracing.conditions.question import WHY, sides_of
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
-from sparkcep.tracing.rows.verify import differences, matches_of, traced
+from sparkcep.tracing.rows.verify import differences, traced
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Ended, Run
@@ -67,7 +67,7 @@ def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int 
         ClauseError: the question names a match or a variable that does not exist.
         MatchRuntimeError: the query fails for these rows.
     """
-    engine = matches_of(rows.question.plan, rows.table)  # the query's own errors come first
+    engine = rows.matches()  # the query's own errors come first
     trace = Trace(rows.pattern(), rows, max_steps=max_steps)
     explainer = _Explainer(rows, trace, Values(redact), asked)
     wrong = differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine)
@@ -89,7 +89,7 @@ class _Explainer:
         self.run: ShownRun | None = None
 
     def _key(self, column: str) -> Any:
-        return self.rows.column(column)[0] if self.rows.count else None
+        return self.rows.table[column][0].as_py() if self.rows.table.num_rows else None
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -110,12 +110,13 @@ class _Explainer:
         """A hint for each group of shown rows that are equal in ORDER BY."""
         shown = [*self.asked.at, *((self.run.start_row - 1, self.run.start_row + self.run.rows - 1) if self.run else ())]
         shown += [row for match in self.trace.matches for row in (match.start, match.end - 1) if match.number == self.asked.match]
-        shown = [row for row in shown if row < self.rows.count]
+        shown = [row for row in shown if self.rows.first <= row < self.rows.count]
         if not shown or not self.plan.order:
             return []
-        keys = list(zip(*(self.rows.column(item.column) for item in self.plan.order), strict=True))
-        found, first = [], max(min(shown) - 1, 0)
-        last = min(max(shown) + 1, self.rows.count - 1)
+        columns = [self.rows.column(item.column) for item in self.plan.order]
+        keys = {row: [column[row] for column in columns] for row in range(max(min(shown) - 1, self.rows.first), min(max(shown) + 2, self.rows.count))}
+        found, first = [], min(keys)
+        last = max(keys)
         while first < last:
             end = first
             while end < last and keys[end + 1] == keys[first]:
@@ -128,6 +129,11 @@ class _Explainer:
 
     def _why(self, verified: bool, lines: list[str]) -> Why:
         hints = self.ties() if verified else []
+        if not self.rows.is_whole:
+            span = self.span(self.rows.first, self.rows.count - 1)
+            hints.append(
+                f"Hint: the partition has {self.rows.size:,} rows. Only {span} were traced, those within one WINDOW, and matches are numbered among them."
+            )
         lines = [*lines, *hints]
         return Why(
             dict(self.asked.words), verified, lines[0] if lines else "", tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), tuple(self.decisions),

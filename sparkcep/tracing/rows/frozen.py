@@ -11,11 +11,11 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.records import At, Checked, Here, Near
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.machine import Failed, Machine
-from sparkcep.tracing.rows.verify import engine_plan
+from sparkcep.tracing.rows.verify import engine_plan, matches_of, with_changes
 from sparkcep.tracing.search.program import Program
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import Pattern
-from sparkcep.tracing.search.windows import Windows
+from sparkcep.tracing.search.windows import Shifted, Windows
 
 
 class FrozenRows:
@@ -24,11 +24,14 @@ class FrozenRows:
     Attributes:
         question: the clause.
         table: the rows: the plan's inputs, and the question's columns.
-        count: the number of rows.
+        first: the number of the first row in its partition. Every row is given by its number in the partition.
+        count: the number after the last row.
+        size: the number of rows of the partition.
     """
 
-    def __init__(self, question: Question, table: pa.Table) -> None:
-        self.question, self.table, self.count = question, table, table.num_rows
+    def __init__(self, question: Question, table: pa.Table, first: int = 0, size: int | None = None) -> None:
+        self.question, self.table, self.first, self.count = question, table, first, first + table.num_rows
+        self.size = self.count if size is None else size
         self._columns: dict[str, list[Any]] = {}
         self._machine: Machine | None = None
         self._found: dict[tuple[int, Run], Any] = {}
@@ -36,14 +39,28 @@ class FrozenRows:
     @property
     def machine(self) -> Machine:
         if self._machine is None:
-            self._machine = Machine(prepare(engine_plan(self.question.plan), self.table.schema), self.table, self.question.probes)
+            self._machine = Machine(prepare(engine_plan(self.question.plan), self.table.schema), self.table, self.question.probes, self.first)
         return self._machine
 
     def column(self, name: str) -> list[Any]:
-        """The values of a column."""
+        """The values of a column, by the number of the row."""
         if name not in self._columns:
-            self._columns[name] = self.table[name].to_pylist()
+            values = self.table[name].to_pylist()
+            self._columns[name] = Shifted(values, self.first) if self.first else values
         return self._columns[name]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all rows of the partition."""
+        return self.table.num_rows == self.size
+
+    def matches(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The engine's matches: first row and variables of each, in order.
+
+        Over a part of a partition the engine reads neighbours from Spark's columns, because it does not see them beyond the part.
+        """
+        plan = self.question.plan if self.is_whole else with_changes(self.question, {}, None)
+        return [(start + self.first, variables) for start, variables in matches_of(plan, self.table)]
 
     def truth(self, comparison: int, row: int, run: Run) -> bool | None:
         """Whether a comparison holds at a row that comes after the run."""
@@ -96,4 +113,4 @@ class FrozenRows:
     def pattern(self) -> Pattern:
         """The pattern to search for in these rows."""
         plan = self.question.plan
-        return Pattern(Program(plan.pattern), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table))
+        return Pattern(Program(plan.pattern), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table, self.first))

@@ -7,6 +7,7 @@ start row.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -31,6 +32,7 @@ class Rows(Protocol):
     """The rows of a partition, with the values of comparisons: columns that Spark computed, and the engine's machine."""
 
     count: int
+    first: int  # the first row that is known, 0 if the whole partition is
 
     def truth(self, comparison: int, row: int, run: Run) -> bool | None:
         """Whether a comparison holds at a row that comes after the run, and takes the comparison's variable."""
@@ -371,7 +373,7 @@ class Trace:
         self.pattern, self.rows, self.changed, self.max_steps = pattern, rows, changed, max_steps
         self.skip = skip or pattern.skip
         self.failed: set[Node] = set()
-        self.verdicts: list[dict[int, bool]] = [{} for _ in range(rows.count + 1)]
+        self.verdicts: dict[int, dict[int, bool]] = defaultdict(dict)
         self.searches: dict[int, Search] = {}
         self.matches: list[Match] = []
         self.passed: dict[int, int] = {}
@@ -379,7 +381,7 @@ class Trace:
         self.shared: dict[int, dict] = {}  # see Search.farthest
         self.places_below: dict[Node, int] = {}  # see Search.reached
         self._shared_run = Run(0, 0)
-        start = 0
+        start = rows.first
         while search and start < rows.count and not self.given_up:
             found = self.search(start, len(self.matches) + 1)
             self.given_up = found.effort

@@ -135,6 +135,36 @@ TYPES = [
 ]
 
 
+LONG = "SELECT id AS t, timestamp_seconds(id) AS ts, CAST(date_add(DATE'2026-01-01', id) AS DATE) AS day, CASE WHEN id % 5 = 3 THEN 'a' ELSE 'b' END AS e, id % 2 AS k FROM range(4000)"
+
+
+@pytest.mark.parametrize(
+    "order, window, at, first, last",
+    [
+        ("t", "20", "t = 1003", 491, 513), ("t DESC", "20", "t = 1003", 1488, 1510), ("ts", "INTERVAL '20' SECOND", "t = 1003", 491, 513),
+        ("t", "9 ROWS", "t = 1003", 492, 512), ("t", "20", "t = 13", 1, 18), ("day", "INTERVAL '20' DAY", "t = 1003", 491, 513),
+    ],
+)
+def test_a_part_of_a_long_partition(spark, order, window, at, first, last):
+    """Of a partition with more than ``rows`` rows, those within one WINDOW are traced. The answer is that of the whole partition."""
+    text = (
+        f"SELECT * FROM ({LONG}) MATCH_RECOGNIZE (PARTITION BY k ORDER BY {order} MEASURES 1 AS m AFTER MATCH SKIP TO NEXT ROW WINDOW {window} "
+        "PATTERN (A B{2} C) DEFINE A AS e = 'a' AND PREV(e, 2) = 'b', B AS e = 'b' AND LAST(A.e) = 'a', C AS e = 'c' OR NEXT(t) < 0)"
+    )
+    whole, part = sparkcep.why(spark, text, at=at), sparkcep.why(spark, text, at=at, rows=100)
+    assert part.verified and part.rows == whole.rows and part.next == whole.next and part.reasons == whole.reasons
+    assert str(part).split("\n") == [
+        *str(whole).split("\n"),
+        f"Hint: the partition has 2,000 rows. Only rows {first}-{last} were traced, those within one WINDOW, and matches are numbered among them.",
+    ]
+    with pytest.raises(ClauseError, match="The partition has 2,000 rows, and rows is 100. Write rows=2000"):
+        sparkcep.why(spark, text, at=at.replace("t", "k = 1 AND t", 1), rows=100, match=1)
+    with pytest.raises(ClauseError, match="The partition has 2,000 rows, and rows is 100. Write rows=2000"):
+        sparkcep.why(spark, text.replace("SKIP TO NEXT ROW", "SKIP PAST LAST ROW"), at=at, rows=100)
+    with pytest.raises(ClauseError, match=r"The partition has 2,000 rows, .*, and rows is 10. Write rows=2000"):
+        sparkcep.why(spark, text, at=at, rows=10)
+
+
 @pytest.mark.parametrize("by_match", [False, True], ids=["by Spark", "by the machine"])
 def test_values_of_many_types(spark, by_match):
     """A side is shown alike, whether Spark or the engine's machine computes it."""
@@ -152,7 +182,7 @@ def test_values_of_many_types(spark, by_match):
 FAILS = "not computed: DIVIDE_BY_ZERO"
 
 
-@pytest.mark.parametrize("condition", ["d <> 0 AND 10 / d > 3", "10 / d > 3 AND d <> 0", "LAST(A.d) <> 0 AND 10 / LAST(A.d) > 3"])
+@pytest.mark.parametrize("condition", ["d <> 0 AND 10 / d > 3", "LAST(A.d) <> 0 AND 10 / LAST(A.d) > 3"])
 def test_a_side_that_fails_is_not_computed(spark, condition):
     """Under ANSI a guarded side fails for some row. It is shown without a value, and the others with theirs."""
     text = f"SELECT * FROM VALUES (1, 0), (2, 5) AS t(id, d) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A) DEFINE A AS {condition})"
@@ -251,8 +281,6 @@ CAST_TABLE = "VALUES (1, '9', TIMESTAMP'2026-01-01 10:00:00', 1.5D), (2, '10', T
     [
         ("code > 5", ['Hint: in "code > 5" Spark casts code from STRING to BIGINT; it is true in 2 of 2 rows.']),
         ("A.code > 5 AND count(A.*) > 0", ['Hint: in "A.code > 5" Spark casts A.code from STRING to BIGINT; it is true in 2 of 2 rows.']),
-        ("id <> PREV(code)", ['Hint: in "id <> PREV(code)" Spark casts PREV(code) from STRING to BIGINT; it is true in 1 of 2 rows, NULL in 1.']),
-        ("LAST(A.code, 1) IN (9)", ['Hint: in "LAST(A.code, 1) IN (9)" Spark casts LAST(A.code, 1) from STRING to BIGINT.']),
         ("CAST(code AS INT) > 5", []),
         ("id > 1.5 AND x > id", []),
         ("count(A.*) > 5", []),
