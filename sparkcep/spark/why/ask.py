@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -18,6 +19,7 @@ from sparkcep.spark.why.counters import count, sample
 from sparkcep.spark.why.filtered import filtered
 from sparkcep.spark.why.partition import check_condition, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
+from sparkcep.spark.why.views import view_text
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked, explain
@@ -104,7 +106,7 @@ def why(
         asked = input_of(text, which, settings)
         if at is None and match is None:
             return _overall(run, asked, words, rows, partitions, level, steps)
-        return _answered(run, asked, Asked((), match, expect, words), at, rows, level, steps)
+        return _answered(run, asked, Asked((), match, expect, words), at, rows, level, steps, partial(view_text, session, run))
     except ClauseParseException:
         raise
     except ClauseError as error:
@@ -141,11 +143,13 @@ def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, par
     return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps)
 
 
-def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:
+def _answered(
+    run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int, view: Callable[[str], str],
+) -> Why:  # fmt: skip
     taken_apart = asked.question()
     located = locate(run, asked, taken_apart, at, rows, level, whole=question.match is not None)
     if located is None:
-        return _no_row(run, asked, question, at, level)
+        return _no_row(run, asked, question, at, level, view)
     try:
         frozen, found = fetch(run, asked, taken_apart, at, located, rows)
     except (AnalysisException, ParseException):
@@ -156,13 +160,13 @@ def _answered(run: Any, asked: Input, question: Asked, at: str | None, rows: int
     return explain(frozen, replace(question, at=found), redact=level, max_steps=steps)
 
 
-def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str) -> Why:
+def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str, view: Callable[[str], str]) -> Why:
     """The answer if the clause's input lacks the row: the WHERE that leaves it out, or the query to look with."""
     words = dict(question.words)
     if at is None:
         return Why(words, True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
     first = f"No row of the clause's input fulfils {at}."
-    if found := filtered(run, asked, asked.sql, at, Values(level)):
+    if found := filtered(run, asked, asked.sql, at, Values(level), view):
         lines = (f"{first} {found[0]}", *found[1:])
         return Why(words, True, lines[0], (Reason("FILTERED"),), lines=lines)
     look = f"Look at the input with: {asked.names}SELECT * FROM {asked.source}"

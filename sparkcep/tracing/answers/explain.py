@@ -106,6 +106,13 @@ class _Explainer:
             return error.args[0]
         return self._why(True, lines)
 
+    def null_keys(self) -> list[str]:
+        """A hint if a key of the partition is NULL."""
+        names = [key.name for key in self.plan.partition if self._key(key.column) is None]
+        if not names or not self.rows.table.num_rows:
+            return []
+        return [f"Hint: {' and '.join(names)} {'are' if len(names) > 1 else 'is'} NULL here. All rows with a NULL key are one partition."]
+
     def ties(self) -> list[str]:
         """A hint for each group of shown rows that are equal in ORDER BY."""
         shown = [*self.asked.at, *((self.run.start_row - 1, self.run.start_row + self.run.rows - 1) if self.run else ())]
@@ -128,7 +135,7 @@ class _Explainer:
         return found
 
     def _why(self, verified: bool, lines: list[str]) -> Why:
-        hints = self.ties() if verified else []
+        hints = [*self.null_keys(), *self.ties()] if verified else []
         if not self.rows.is_whole:
             span = self.span(self.rows.first, self.rows.count - 1)
             hints.append(

@@ -40,7 +40,9 @@ def test_examples_over_data_frames(spark, example):
 def test_keys_are_in_the_first_line(spark):
     assert str(sparkcep.why(spark, V, at="symbol = 'A' AND day = 2")).split("\n")[0] == "Row 2 (day 2) of symbol = 'A' is in match 1 as DOWN."
     assert str(sparkcep.why(spark, V, at="symbol = 'A'", match=1)).split("\n")[0] == "Row 1 (day 1) of symbol = 'A' is in match 1."
-    assert str(sparkcep.why(spark, V, at="symbol IS NULL")).split("\n")[0] == "Row 1 (day 1) of symbol = NULL is in no match."
+    why = sparkcep.why(spark, V, at="symbol IS NULL")
+    assert why.verdict == "Row 1 (day 1) of symbol = NULL is in no match."
+    assert why.hints == ("Hint: symbol is NULL here. All rows with a NULL key are one partition.",)
 
 
 def test_rows_beyond_three_have_their_first_line(spark):
@@ -135,7 +137,7 @@ TYPES = [
 ]
 
 
-LONG = "SELECT id AS t, timestamp_seconds(id) AS ts, CAST(date_add(DATE'2026-01-01', id) AS DATE) AS day, CASE WHEN id % 5 = 3 THEN 'a' ELSE 'b' END AS e, id % 2 AS k FROM range(4000)"
+LONG = "SELECT id AS t, timestamp_seconds(id) AS ts, date_from_unix_date(CAST(id AS INT)) AS day, CASE WHEN id % 5 = 3 THEN 'a' ELSE 'b' END AS e, id % 2 AS k FROM range(4000)"
 
 
 @pytest.mark.parametrize(
@@ -316,6 +318,25 @@ def test_rows_that_a_where_leaves_out(spark):
     assert str(sparkcep.why(spark, two, at="day = 4")).split("\n")[0].endswith("One row of ticks does; WHERE of a (line 1) leaves it out:")
     joined = f"SELECT * FROM (SELECT t.* FROM ticks t JOIN ticks u ON t.day = u.day WHERE t.volume > 1000) {clause}"
     assert str(sparkcep.why(spark, joined, at="day = 4")).split("\n")[1].startswith("Look at the input with: SELECT * FROM (SELECT t.* FROM ticks t JOIN")
+
+
+def test_rows_that_a_where_of_a_view_leaves_out(spark):
+    """The question goes down through views, renamed columns included. The view's own WHERE is named."""
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW ticks AS SELECT * FROM VALUES (1, 5, 2000), (4, 6, 900) AS t(day, price, volume)")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW large AS SELECT day + 1 AS d, price FROM ticks WHERE volume > 1000 AND price > 0")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW larger AS SELECT * FROM large WHERE price < 100")
+    text = "WITH ticks AS (SELECT 1 AS x), r AS (SELECT d AS t, price FROM larger) SELECT * FROM r MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS x PATTERN (A B) DEFINE B AS price > A.price)"
+    why = sparkcep.why(spark, text, at="r.t = 5 OR t = 6")
+    assert str(why).split("\n") == [
+        "No row of the clause's input fulfils r.t = 5 OR t = 6. One row of ticks does; WHERE of large (a view) leaves it out:",
+        "  volume > 1000  900 > 1000  false",
+    ]
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW summed AS SELECT day, sum(price) AS price FROM ticks WHERE volume > 1000 GROUP BY day")
+    why = sparkcep.why(spark, "SELECT * FROM summed MATCH_RECOGNIZE (ORDER BY day MEASURES 1 AS x PATTERN (A))", at="day = 4")
+    assert str(why).split("\n")[1] == "Look at the input with: SELECT * FROM summed"
+    spark.sql(f"SELECT * FROM {V_TABLE}").createOrReplaceTempView("of_a_frame")
+    why = sparkcep.why(spark, "SELECT * FROM of_a_frame MATCH_RECOGNIZE (ORDER BY day MEASURES 1 AS x PATTERN (A))", at="day = 40")
+    assert [reason.reason for reason in why.reasons] == ["NO_SUCH_ROW"]
 
 
 def test_data_frames_with_other_keys(spark):
