@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20  # that ``at`` may select
 _SHOWN_PARTITIONS = 3
-_SLACK = 7_200_000_000  # microseconds by which clocks are changed, at most
+_SLACK = 7_200_000_000  # microseconds: clocks change by less
 _HITS, _SIZE, _ASKED = "__hits", "__size", "__asked"
 Run = Callable[[str], "DataFrame"]
 

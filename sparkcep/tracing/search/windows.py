@@ -45,7 +45,7 @@ class Windows:
 
     @staticmethod
     def of(plan: Plan, table: pa.Table, first: int = 0) -> Windows:
-        """The windows over rows, the first of which has the number ``first`` in its partition."""
+        """The windows over rows. ``first``: the number of the first row in its partition."""
         if not plan.windows:
             return Windows()
         columns: Mapping[str, pa.Array] = {window.order: flat(table[window.order]) for window in plan.windows if window.order}

@@ -148,7 +148,7 @@ LONG = "SELECT id AS t, timestamp_seconds(id) AS ts, date_from_unix_date(CAST(id
     ],
 )
 def test_a_part_of_a_long_partition(spark, order, window, at, first, last):
-    """Of a partition with more than ``rows`` rows, those within one WINDOW are traced. The answer is that of the whole partition."""
+    """Of a long partition, the rows within one WINDOW are traced. The answer is that of the whole partition."""
     text = (
         f"SELECT * FROM ({LONG}) MATCH_RECOGNIZE (PARTITION BY k ORDER BY {order} MEASURES 1 AS m AFTER MATCH SKIP TO NEXT ROW WINDOW {window} "
         "PATTERN (A B{2} C) DEFINE A AS e = 'a' AND PREV(e, 2) = 'b', B AS e = 'b' AND LAST(A.e) = 'a', C AS e = 'c' OR NEXT(t) < 0)"
