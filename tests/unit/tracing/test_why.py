@@ -15,9 +15,8 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.hints import Cast, Totals
 from sparkcep.tracing.answers.overall import overall
-from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.search.trace import Trace
-from tests.support.why_examples import EXAMPLES, Example, frozen, question
+from tests.support.why_examples import EXAMPLES, Example, frozen, question, totals
 
 BY_NAME = {example.name: example for example in EXAMPLES}
 
@@ -32,16 +31,6 @@ def answered(example: Example, **options):
     wanted = None if example.at is None else int(example.at.rpartition(" ")[2])
     at = tuple(i for i, row in enumerate(example.values) if row[0] == wanted)
     return explain(rows, Asked(at, example.arguments.get("match"), example.arguments.get("expect")), **options)
-
-
-def totals(rows: FrozenRows) -> Totals:
-    """The counts that Spark would return."""
-    truths = {}
-    for comparison in rows.question.comparisons:
-        if column := rows.question.values[comparison.truth].column:
-            found = rows.column(column)
-            truths[comparison.number] = tuple(found.count(value) for value in (True, False, None))
-    return Totals(rows.count, 1, truths)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
