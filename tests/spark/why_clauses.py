@@ -117,7 +117,7 @@ def matches_if(case: Case, number: int, truth: bool) -> list:
 
 
 def statement(case: Case, number: int, span: Span, text: str, start: int | None) -> str:
-    """The query with a comparison replaced. It returns the number of matches, or the variables of the match that begins at a row."""
+    """The query with a comparison replaced. It returns the number of matches, or the variables of one match."""
     clause = case.text[: span.start] + text + case.text[span.end :]
     measures = clause.partition("MEASURES ")[2].partition("\n")[0]
     clause = clause.replace(measures, "FIRST(id) AS f, array_join(array_agg(CLASSIFIER()), '-') AS labels", 1)
