@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -232,3 +233,84 @@ def test_ties_of_shown_rows():
     assert first.hints == ("Hint: rows 1-2 are equal in ORDER BY (t 1), so their order depends on chance.",)
     assert str(first).split("\n")[-1] == first.hints[0]
     assert last.hints == ()
+
+
+FURTHER = [
+    (  # before and after a match, a match without the row, and the row of another match
+        "ORDER BY t PATTERN (A B+ C?) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'", [(1, "x"), (2, "a"), (3, "b"), (4, "b"), (5, "b"), (6, "b"), (7, "d"), (8, "a")], {"match": 1},
+        {
+            1: "Row 1 (t 1) is not in match 1, which takes rows 2-6: A B x4.\n"
+            "It lies before the match's first row. A match starts at the earliest row where one is found:",
+            2: "Row 2 (t 2) is in match 1.\nMatch 1 takes rows 2-6: A B x4.\n  row 2  A  no other choice",
+            7: "Row 7 (t 7) is not in match 1, which takes rows 2-6: A B x4.\n  B would go on, and does not take row 7:\n    e = 'b'  'd' = 'b'  false",
+            8: "Row 8 (t 8) is not in match 1, which takes rows 2-6: A B x4.\nThe match had ended before: at row 7.",
+        },
+    ),
+    (
+        "ORDER BY t PATTERN (A B) DEFINE A AS e = 'a', B AS t > 5 + NEXT(t)", [(1, "a"), (2, "b")], {},
+        {1: "Row 1 (t 1) is in no match.\nNo match starts here. The run that got farthest took row 1: A.\n  It ended at row 2 (t 2). The pattern lets come next:\n"
+            "    B  t > 5 + NEXT(t)  2 > NULL  NULL: NEXT(t) looks past the partition's last row"},
+    ),
+    (
+        "ORDER BY t PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", [(1, "b"), (2, "a")], {"expect": "B"},
+        {1: "Row 1 (t 1) is not B: no run lets B come at this row. The runs that reach it let come A."},
+    ),
+    (
+        "ORDER BY t PATTERN (A B) WINDOW 2 DEFINE A AS e = 'a', B AS e = 'b'", [(1, "a"), (3, "b"), (4, "a"), (5, "b")], {},
+        {3: "Row 3 (t 4) is in match 1 as A.\nMatch 1 takes rows 3-4: A B.\n  row 3  A  no other choice\n  row 4  B  no other choice"},
+    ),
+    (
+        "ORDER BY t WINDOW 2 ROWS PATTERN (A B C) DEFINE A AS e = 'a', B AS e = 'b'", [(1, "a"), (2, "b"), (3, "c")], {},
+        {1: "Row 1 (t 1) is in no match.\nNo match starts here. The run that got farthest took rows 1-2: A B.\n"
+            "  It ended at row 3 (t 3): the row is outside of WINDOW 2 ROWS (row 3 - row 1 = 2, and 2 < 2 is false)."},
+    ),
+    (
+        "ORDER BY t PATTERN (A) DEFINE A AS e > PREV(e)", [(1, None), (2, "b")], {},
+        {2: "Row 2 (t 2) is in no match.\nNo match starts here: no variable that may come first takes the row.\n  The pattern lets come first:\n"
+            "    A  e > PREV(e)  'b' > NULL  NULL: e is NULL in row 1"},
+    ),
+    (
+        "ORDER BY t PATTERN (A) DEFINE A AS t > 1 AND (e = 'b' OR e = 'c')", [(1, "a")], {},
+        {1: "Row 1 (t 1) is in no match.\nNo match starts here: no variable that may come first takes the row.\n  The pattern lets come first:\n"
+            "    A  t > 1    1 > 1      false\n       e = 'b'  'a' = 'b'  false\n       e = 'c'  'a' = 'c'  false\n       needs t > 1 and e = 'b'; or t > 1 and e = 'c'"},
+    ),
+]  # fmt: skip
+TABLE = """
+    No match in 11 rows of 1 partition.
+    Conditions, over all rows:
+                  true  false  NULL
+      A  e = 'a'     4      7     0
+         v > 0       8      3     0
+      B  e = 'b'     3      8     0
+         v > 1       4      7     0
+      C  e = 'c'     4      7     0
+    How far the runs of 11 start rows got:
+      A           3  #####
+      B           0
+      C           0
+      a match     0
+    They ended because a condition was false (11).
+    Culprit: "v > 1" of B alone stops 2 start rows; were it always true, there would be 2 matches.
+    Then: "v > 0" of A alone stops 1 start row; were it always true, there would be 1 match.
+    Then: "e = 'a'" of A alone stops 5 start rows; were it always true, there would be 0 matches.
+    With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over.
+    Nearest misses (one error):
+      rows 1-2: A C; B missing after row 1
+      rows 3-5: A B C; row 4 taken as B
+      rows 6-8: A B C; row 7 taken as B
+      and 2 more"""
+
+
+def test_further_answers():
+    """The first lines of answers that the worked examples lack, and an answer about a table with several culprits."""
+    clause = "ORDER BY t PATTERN (A B C) DEFINE A AS e = 'a' AND v > 0, B AS e = 'b' AND v > 1, C AS e = 'c'"
+    values = [("a", 5), ("c", 5), ("a", 1), ("b", 1), ("c", 0), ("a", 1), ("b", 1), ("c", 0), ("a", 0), ("b", 2), ("c", 2)]
+    rows = frozen(question(clause), ["t", "e", "v"], [(t, *row) for t, row in enumerate(values, 1)], "t")
+    assert str(overall([rows], totals(rows), replace(DEFAULT, prefilter=False), words={})) == textwrap.dedent(TABLE).strip()
+    rows = frozen(question("ORDER BY t PATTERN (A B C) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'"), ["t", "e"], [(1, "a"), (2, "b"), (3, "a")], "t")
+    assert overall([rows], totals(rows), DEFAULT, words={}).funnel == (("A", 2), ("B", 1), ("C", 0), ("a match", 0))
+    for clause, values, words, texts in FURTHER:
+        asked = question(clause.replace("PATTERN", "MEASURES 1 AS one PATTERN", 1) if "WINDOW 2 ROWS" not in clause else clause.replace("WINDOW", "MEASURES 1 AS one WINDOW"))
+        for row, text in texts.items():
+            why = explain(frozen(asked, ["t", "e"], values, "t"), Asked((row - 1,), words.get("match"), words.get("expect")))
+            assert str(why)[: len(text)] == text
