@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import random
 import textwrap
+from collections import Counter
+from itertools import islice
 
 import pytest
 
+from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers import causes, change, explain, hints, near, overall, values
 from sparkcep.tracing.conditions import comparisons, question
 from sparkcep.tracing.rows import frozen, machine, verify
 from sparkcep.tracing.search import lost, windows
+from sparkcep.tracing.search.runs import Run
+from sparkcep.tracing.search.trace import Trace
 from tests import test_why
+from tests.oracle import cases, expr
+from tests.property.test_why_traces import FAULTS as OF_TRACES
+from tests.property.why_cases import WINDOWS, Case
 from tests.selection import first
 
 _EXPLAINER, _OVERALL, _HINTS = explain._Explainer, overall._Overall, hints.Hints
@@ -71,6 +80,13 @@ def checks() -> None:
 @pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 6, wider=len(FAULTS)))
 def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     """The worked examples fail for an answer with a planted fault."""
+    plant(monkeypatch, owner, name, right, wrong)
+    with pytest.raises((AssertionError, IndexError, KeyError, ValueError, TypeError, StopIteration)):
+        checks()
+
+
+def plant(monkeypatch, owner, name: str, right: str, wrong: str) -> None:
+    """Replaces ``right`` by ``wrong`` in a function, also where modules imported it by name."""
     function = inspect.getattr_static(owner, name)
     source = textwrap.dedent(inspect.getsource(getattr(owner, name)))
     assert right in source
@@ -81,5 +97,45 @@ def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     for other in (explain, overall, hints, change, causes, frozen, question, near, test_why):  # modules that imported it by name
         if not inspect.isclass(owner) and getattr(other, name, None) is function:
             monkeypatch.setattr(other, name, names[name])
-    with pytest.raises((AssertionError, IndexError, KeyError, ValueError, TypeError, StopIteration)):
-        checks()
+
+
+def random_rows(seed: int):
+    """Rows of random clauses without AFTER MATCH SKIP TO a variable, which may fail."""
+    rng = random.Random(seed)
+    while True:
+        case = Case(cases.random_clause(rng), expr.random_rows(rng, 6), rng.choice(WINDOWS), Counter())
+        if case.clause.skip[0] in ("past last row", "to next row"):
+            yield case.frozen
+
+
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in OF_TRACES], 2, wider=len(OF_TRACES)))
+def test_a_trace_with_a_fault_explains_nothing(owner, name, right, wrong, monkeypatch):
+    """If a planted fault changes the matches of a trace, the answers to both questions are rule 27's."""
+    found = [(rows, rows.matches()) for rows in islice(random_rows(5), 25)]
+    plant(monkeypatch, owner, name, right, wrong)
+    monkeypatch.setattr(Run, "with_", short_runs(Run.with_))
+    for rows, matches in found:
+        try:
+            trace = Trace(rows.pattern(), rows, max_steps=2_000)
+            if verify.traced(trace) == matches or trace.given_up:
+                continue
+            answers = explain.explain(rows, explain.Asked((0,)), max_steps=2_000), overall.overall([rows], hints.Totals(6, 1), DEFAULT, words={}, max_steps=2_000)
+        except (AssertionError, RecursionError, IndexError, KeyError, StopIteration):
+            continue  # the fault breaks the search itself
+        for why in answers:
+            assert not why.verified and str(why).startswith("The trace differs from the engine.") and not (why.reasons or why.next or why.culprits or why.near)
+
+
+def test_faults_make_traces_lie(monkeypatch):
+    """The test above compares something: this fault changes the matches of many of its clauses."""
+    found = [(rows, rows.matches()) for rows in islice(random_rows(5), 25)]
+    plant(monkeypatch, Trace, "resumed", "return match.end", "return match.start + 1")
+    assert sum(verify.traced(Trace(rows.pattern(), rows)) != matches for rows, matches in found) > 3
+
+
+def short_runs(with_):
+    def checked(self, variable: int):
+        assert self.length <= 50
+        return with_(self, variable)
+
+    return checked

@@ -17,16 +17,17 @@ from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.conditions.comparisons import combined
-from sparkcep.tracing.conditions.question import Question
+from sparkcep.tracing.conditions.question import Comparison, Question
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import differences, matches_changed, matches_of, traced
-from sparkcep.tracing.search.runs import Ended
+from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 
 MOST_CULPRITS = 10  # that are tried
 SHOWN = 3  # culprits, and near misses
 NEAR_STEPS = 200_000  # of all start rows
 MOST_COMPARISONS = 60
+MOST_ASKED = 20_000  # states where comparisons that look at the match are counted
 _BAR = 20
 _ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor"}
 
@@ -90,11 +91,12 @@ class _Overall:
         listed = self.question.comparisons[:MOST_COMPARISONS]
         if not listed:
             return
+        of_match = self.asked([comparison for comparison in listed if comparison.number not in self.totals.truths])
         rows = []
         before = -1
         for comparison in listed:
             known = self.totals.truths.get(comparison.number)
-            counts = known or self.asked(comparison.number, comparison.variable)
+            counts = known or of_match[comparison.number]
             note = "" if known else "looks at the match: counted where it was asked"
             if known and self.totals.rows:
                 true, false, null = known
@@ -107,23 +109,36 @@ class _Overall:
         for row in [("", "", "true", "false", "NULL", ""), *rows]:
             yield f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
 
-    def asked(self, number: int, variable: int) -> tuple[int, int, int]:
-        """How often a comparison was true, false and NULL where the searches asked it."""
-        found: Counter[bool | None] = Counter()
+    def asked(self, listed: Sequence[Comparison]) -> dict[int, tuple[int, int, int]]:
+        """How often comparisons that look at the match were true, false and NULL where the searches asked them.
+
+        At most MOST_ASKED states are visited, first start rows first.
+        """
+        by_variable: dict[int, list[int]] = {}
+        for comparison in listed:
+            by_variable.setdefault(comparison.variable, []).append(comparison.number)
+        found: dict[int, Counter[bool | None]] = {comparison.number: Counter() for comparison in listed}
+        left = MOST_ASKED
         for part, search in self.searches:
-            seen = set()
+            seen: set[tuple[int, Run]] = set()
+            taken_at = dict(search.path)
             try:
-                for node, _ in search.explored():
-                    taken = next((taken for at, taken in search.path if at == node), None)
+                for node, _ in search.explored() if by_variable and left > 0 else ():
+                    left -= 1
+                    if left <= 0:
+                        break
+                    taken = taken_at.get(node)
                     for option in search.options(node):
-                        if option.variable == variable and node.row < part.count and node.run not in seen and not search.outside(option, node.row):
-                            seen.add(node.run)
-                            found[part.known_truth(number, node.row, node.run)] += 1
+                        key = option.variable, node.run
+                        if option.variable in by_variable and node.row < part.count and key not in seen and not search.outside(option, node.row):
+                            seen.add(key)
+                            for number in by_variable[option.variable]:
+                                found[number][part.known_truth(number, node.row, node.run)] += 1
                         if option == taken:
                             break
             except Effort:
                 continue
-        return found[True], found[False], found[None]
+        return {number: (counts[True], counts[False], counts[None]) for number, counts in found.items()}
 
     def reached(self) -> Iterator[tuple[str, int]]:
         """The places, shallowest first, each with the number of start rows that have a run with it; then the matches."""
