@@ -17,7 +17,7 @@ from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.rows.frozen import FrozenRows
-from tests.why_examples import frozen, question, totals
+from tests.support.why_examples import frozen, question, totals
 
 ROWS = 10_000  # of a traced partition
 KEYS = 1_000

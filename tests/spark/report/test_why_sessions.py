@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
 from tests.spark.programs import connected  # noqa: E402
-from tests.why_examples import EXAMPLES  # noqa: E402
+from tests.support.why_examples import EXAMPLES  # noqa: E402
 
 pytestmark = pytest.mark.process
 
@@ -24,7 +24,7 @@ import json, sys
 from pyspark.sql import SparkSession
 import sparkcep
 from sparkcep.errors import ClauseError
-from tests.why_examples import EXAMPLES
+from tests.support.why_examples import EXAMPLES
 
 kind, REPORT = sys.argv[1:]
 builder = SparkSession.builder

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from tests.selection import first  # noqa: E402
-from tests.spark.why_clauses import compared, run_by_spark  # noqa: E402
+from tests.spark.report.why_clauses import compared, run_by_spark  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", first(range(200), 1, wider=3))

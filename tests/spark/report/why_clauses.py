@@ -1,9 +1,9 @@
 """Random clauses that sparkcep.why answers over Spark's own columns, against brute force, and changes that Spark makes itself.
 
-    python -m tests.spark.why_clauses --cases 20000 --seed 1
-    python -m tests.spark.why_clauses --changes 300 --culprits 100 --seed 1
+    python -m tests.spark.report.why_clauses --cases 20000 --seed 1
+    python -m tests.spark.report.why_clauses --changes 300 --culprits 100 --seed 1
 
-The first compares matches, farthest runs, conditions, sides, changes and decisions with tests/property/why_cases.py. Spark computes
+The first compares matches, farthest runs, conditions, sides, changes and decisions with tests/property/tracing/why_cases.py. Spark computes
 the columns of many clauses in one job. The second writes a change that an answer names into the statement: CASE WHEN for one row,
 TRUE or FALSE for all rows. Spark runs the statement, which must give the stated match, or the stated number of matches.
 """
@@ -30,7 +30,7 @@ from sparkcep.tracing.conditions.question import ROW
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.search.trace import Effort, SkipTarget, Trace
 from tests.oracle import cases, expr
-from tests.property.why_cases import WINDOWS, Case
+from tests.property.tracing.why_cases import WINDOWS, Case
 
 BATCH = 100  # clauses of one job
 STATEMENTS = 40  # of one job

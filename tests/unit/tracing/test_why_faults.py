@@ -17,11 +17,11 @@ from sparkcep.tracing.rows import frozen, machine, verify
 from sparkcep.tracing.search import lost, windows
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import Trace
-from tests import test_why
 from tests.oracle import cases, expr
-from tests.property.test_why_traces import FAULTS as OF_TRACES
-from tests.property.why_cases import WINDOWS, Case
+from tests.property.tracing.test_why_traces import FAULTS as OF_TRACES
+from tests.property.tracing.why_cases import WINDOWS, Case
 from tests.selection import first
+from tests.unit.tracing import test_why
 
 _EXPLAINER, _OVERALL, _HINTS = explain._Explainer, overall._Overall, hints.Hints
 FAULTS = [
@@ -64,7 +64,7 @@ FAULTS = [
 
 
 def checks() -> None:
-    """Everything that tests/test_why.py knows, without the tests that plant faults themselves."""
+    """Everything that tests/unit/tracing/test_why.py knows, without the tests that plant faults themselves."""
     for example in test_why.EXAMPLES:
         test_why.test_examples_to_the_letter(example)
     for _, *case in test_why.HINTS:
