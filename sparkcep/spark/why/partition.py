@@ -6,7 +6,7 @@ and the trace and the engine see them in this order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from sparkcep.spark.why.statement import Input
 from sparkcep.sql.rewrite.rewrite import letters_sql, order_text
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import ROW, WHY, Question
-from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,15 +47,15 @@ class Located:
     in_part: bool = False
 
 
-def check_condition(at: str) -> None:
-    """Raises ClauseError of class WHY if ``at`` is not one SQL condition, or is random."""
+def check_expression(text: str, name: str = "at", what: str = "condition") -> None:
+    """Raises ClauseError of class WHY if an argument is not one SQL expression, or is random."""
     try:
-        parse_key(at, ordered=False)
+        parse_key(text, ordered=False)
     except ClauseError as error:
-        raise ClauseError(WHY, f"at={at!r} is not one SQL condition: {error.message}", sqlstate=error.sqlstate) from None
-    random = next((token.text for token in tokenize(at) if token.kind == WORD and token.upper in RANDOM), None)
+        raise ClauseError(WHY, f"{name}={text!r} is not one SQL {what}: {error.message}", sqlstate=error.sqlstate) from None
+    random = next((token.text for token in tokenize(text) if token.kind == WORD and token.upper in RANDOM), None)
     if random is not None:
-        raise ClauseError(WHY, f"at={at!r} has {random}(), so it selects other rows each time. Write a condition over the columns", sqlstate=SEMANTIC)
+        raise ClauseError(WHY, f"{name}={text!r} has {random}(), so it differs each time. Write {what}s over the columns", sqlstate=SEMANTIC)
 
 
 def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int, redact: str, *, whole: bool = False) -> Located | None:
@@ -124,7 +124,7 @@ def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: st
     return ClauseError(WHY, f"at selects rows of {partitions:,} partitions: {listed}{more}. Add AND {only}", sqlstate=SEMANTIC)
 
 
-def fetch(run: Run, asked: Input, question: Question, at: str | None, located: Located, rows: int) -> tuple[FrozenRows, tuple[int, ...]]:
+def fetch(run: Run, asked: Input, question: Question, at: str | None, located: Located, rows: int, show: Sequence[str] = ()) -> tuple[FrozenRows, tuple[int, ...]]:
     """Fetches the partition of the rows that are asked about, by one job. Of a long one, the rows within one WINDOW.
 
     Returns:
@@ -134,7 +134,8 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
         ClauseError: the rows within one WINDOW are more than ``rows``.
     """
     plan = question.plan
-    computed = [*row_columns(question), f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
+    further = [f"({text}) AS {shown_column(i)}" for i, text in enumerate(show)]
+    computed = [*row_columns(question), *further, f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
     source = asked.source
     if at is not None and plan.partition:
         keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
@@ -149,7 +150,7 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
     first = table[ROW][0].as_py() if located.in_part else 0
     table = table.set_column(table.column_names.index(ROW), ROW, pa.array(range(table.num_rows), pa.int64()))
     hits = tuple(first + i for i, hit in enumerate(table[_ASKED].to_pylist()) if hit)
-    return FrozenRows(question, table.drop_columns([_ASKED]), first, located.size if located.in_part else None), hits
+    return FrozenRows(question, table.drop_columns([_ASKED]), first, located.size if located.in_part else None, tuple(show)), hits
 
 
 def _part(query: str, question: Question, rows: int) -> str:

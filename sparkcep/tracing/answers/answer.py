@@ -84,6 +84,7 @@ class Why:
         funnel, culprits, near, hints: of a question about a whole table, which is not answered yet.
         rows: the numbers of the rows that were asked about.
         lines: the lines of the text form.
+        shown: for ``show``, the rows with their values as text. The first value is the row's number, then ORDER BY's first key.
         report: if the engine does not find the traced matches, what to report, as JSON text: plan, redacted rows and both lists.
     """
 
@@ -100,6 +101,7 @@ class Why:
     hints: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
     lines: tuple[str, ...] = field(default=(), repr=False)
+    shown: tuple[tuple[str, ...], ...] = ()
     report: str = field(default="", repr=False)
 
     def __str__(self) -> str:

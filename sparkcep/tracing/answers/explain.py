@@ -24,7 +24,7 @@ from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, labels, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
-from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
 from sparkcep.tracing.rows.verify import differences, traced
 from sparkcep.tracing.search.lost import lost
@@ -33,6 +33,7 @@ from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import FAILS, MATCHES, MAX_STEPS, REFUSED, Decision, Effort, Match, Other, Search, Trace
 
 MOST_LINES = 40  # of the comparisons of a row
+MOST_SHOWN = 40  # rows with the columns of ``show``
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
 
@@ -106,6 +107,26 @@ class _Explainer:
             return error.args[0]
         return self._why(True, lines)
 
+    def further_columns(self) -> list[tuple[str, ...]]:
+        """The rows that an answer is about, with the columns of ``show``."""
+        if not self.rows.shown or self.values.redact == "all":
+            return []
+        wanted = set(self.asked.at)
+        if self.run is not None:
+            wanted.update(range(self.run.start_row - 1, self.run.start_row + self.run.rows))
+        wanted.update(row for match in self.trace.matches if match.number == self.asked.match for row in range(match.start, match.end))
+        keys = [item.column for item in self.plan.order[:1]]
+        columns = [self.rows.column(name) for name in (*keys, *(shown_column(i) for i in range(len(self.rows.shown))))]
+        rows = sorted(row for row in wanted if self.rows.first <= row < self.rows.count)[:MOST_SHOWN]
+        return [(str(row + 1), *(self.values.text(column[row]) for column in columns)) for row in rows]
+
+    def _aligned(self, shown: list[tuple[str, ...]]) -> list[str]:
+        if not shown:
+            return []
+        heads = ("row", *(item.name for item in self.plan.order[:1]), *self.rows.shown)
+        widths = [max(map(len, column)) for column in zip(heads, *shown, strict=True)]
+        return ["Rows:", *("  " + "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in (heads, *shown))]
+
     def null_keys(self) -> list[str]:
         """A hint if a key of the partition is NULL."""
         names = [key.name for key in self.plan.partition if self._key(key.column) is None]
@@ -141,10 +162,11 @@ class _Explainer:
             hints.append(
                 f"Hint: the partition has {self.rows.size:,} rows. Only {span} were traced, those within one WINDOW, and matches are numbered among them."
             )
-        lines = [*lines, *hints]
+        shown = self.further_columns() if verified else []
+        lines = [*lines, *hints, *self._aligned(shown)]
         return Why(
             dict(self.asked.words), verified, lines[0] if lines else "", tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), tuple(self.decisions),
-            hints=tuple(hints), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
+            hints=tuple(hints), shown=tuple(shown), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
         )
 
     def _match_number(self) -> int:

@@ -18,6 +18,11 @@ from sparkcep.tracing.search.trace import Pattern
 from sparkcep.tracing.search.windows import Shifted, Windows
 
 
+def shown_column(number: int) -> str:
+    """The name of a column that is only shown."""
+    return f"__s{number}"
+
+
 class FrozenRows:
     """The rows of a partition, in their order, with the values of a question's comparisons.
 
@@ -27,11 +32,12 @@ class FrozenRows:
         first: the number of the first row in its partition. Every row is given by its number in the partition.
         count: the number after the last row.
         size: the number of rows of the partition.
+        shown: the texts of further columns to show. The table has them under the names of :func:`shown_column`.
     """
 
-    def __init__(self, question: Question, table: pa.Table, first: int = 0, size: int | None = None) -> None:
+    def __init__(self, question: Question, table: pa.Table, first: int = 0, size: int | None = None, shown: tuple[str, ...] = ()) -> None:
         self.question, self.table, self.first, self.count = question, table, first, first + table.num_rows
-        self.size = self.count if size is None else size
+        self.size, self.shown = self.count if size is None else size, shown
         self._columns: dict[str, list[Any]] = {}
         self._machine: Machine | None = None
         self._found: dict[tuple[int, Run], Any] = {}

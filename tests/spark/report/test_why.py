@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -45,6 +46,17 @@ def test_keys_are_in_the_first_line(spark):
     assert why.hints == ("Hint: symbol is NULL here. All rows with a NULL key are one partition.",)
 
 
+def test_further_columns(spark):
+    """``show`` lists the rows of the answer with columns that the clause does not name."""
+    why = sparkcep.why(spark, V, at="symbol = 'B' AND day = 2", show=["price * 10", "symbol"])
+    assert str(why).split("\n")[-3:] == ["Rows:", "  row  day  price * 10  symbol", "    2    2          60     'B'"]
+    assert why.shown == (("2", "2", "60", "'B'"),)
+    shown = sparkcep.why(spark, V, at="symbol = 'A'", match=1, show="price", redact="values").shown
+    assert [row[0] for row in shown] == ["1", "2", "3", "4"] and all(re.fullmatch("v[0-9]+", text) for row in shown for text in row[1:])
+    with pytest.raises(ClauseError, match=r"or show=\['prise'\] is not a list of expressions over the clause's input: .*`prise`"):
+        sparkcep.why(spark, V, at="symbol = 'A' AND day = 1", show="prise")
+
+
 def test_rows_beyond_three_have_their_first_line(spark):
     lines = str(sparkcep.why(spark, V, at="symbol = 'A'")).split("\n")
     assert [line for line in lines if line.startswith("Row")] == [f"Row {n} (day {n}) of symbol = 'A' is in match 1 as {v}." for n, v in enumerate(("STRT", "DOWN", "DOWN", "UP"), 1)]
@@ -66,9 +78,11 @@ def test_no_row(spark):
         ({"at": "symbol = 'A'", "rows": 3}, "The partition has 4 rows, and rows is 3. Write rows=4, or ask about a smaller partition"),
         ({"at": "symbol = 'A'", "match": 4}, "match=4: the partition has 1 match. Write match=1"),
         ({"at": "symbol = 'A' AND day = 1", "expect": "DOWM"}, "expect='DOWM' is not a variable of PATTERN; did you mean DOWN?"),
-        ({"at": "rand() < 0.5"}, "at='rand() < 0.5' has rand(), so it selects other rows each time"),
+        ({"at": "rand() < 0.5"}, "at='rand() < 0.5' has rand(), so it differs each time. Write conditions over the columns"),
         ({"at": "day ="}, "at='day =' is not one SQL condition"),
         ({"expect": "UP", "match": 1}, "expect needs a row"),
+        ({"show": "price"}, "show needs rows. Write at="),
+        ({"at": "day = 1 AND symbol = 'A'", "show": ["price +"]}, "show='price +' is not one SQL expression"),
         ({"at": "day = 1", "redact": "value"}, 'redact must be "values" or "all", not \'value\'. Did you mean values?'),
         ({"at": "day = 1", "which": "w"}, 'The statement has 1 clause: 1 (line 1). Write which="1"'),
     ],
