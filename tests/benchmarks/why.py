@@ -1,7 +1,7 @@
 """sparkcep.why: time and memory of a trace over one partition without Spark, and of the questions over many rows with Spark.
 
     python -m tests.benchmarks why --rows 2000000
-    python -m tests.benchmarks.why V 10000        (one traced partition, in this process)
+    python -m tests.benchmarks.why V 10000 row    (one traced partition, in this process)
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import sys
 import time
 
 from sparkcep.settings import DEFAULT
+from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked, explain
+from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.rows.frozen import FrozenRows
 from tests.support.why_examples import frozen, question, totals
@@ -34,31 +36,33 @@ def partition(clause: str, rows: int) -> FrozenRows:
     return frozen(question(f"ORDER BY day {clause}"), ["day", "price"], [(day, rng.randrange(100)) for day in range(rows)], "day")
 
 
-def traced(name: str, rows: int) -> dict[str, object]:
-    """Seconds of processor time and MB of this process, for the last row's question and for the question about the table."""
+def traced(name: str, rows: int, about: str) -> dict[str, object]:
+    """Seconds of processor time and MB of this process, for the question about the last "row" or about the "table"."""
+
+    def answer(part: FrozenRows, counted: Totals) -> Why:
+        return explain(part, Asked((part.count - 1,))) if about == "row" else overall([part], counted, DEFAULT, words={})
+
     warm = partition(CLAUSES[name], 20)
-    explain(warm, Asked((0,)))
-    overall([warm], totals(warm), DEFAULT, words={})
+    answer(warm, totals(warm))
     part = partition(CLAUSES[name], rows)
-    counted = totals(part)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    counted, before = totals(part), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     begin = time.process_time()
-    row = explain(part, Asked((rows - 1,)))
-    middle = time.process_time()
-    table = overall([part], counted, DEFAULT, words={})
+    why = answer(part, counted)
     end = time.process_time()
-    assert row.verified and table.verified
+    assert why.verified
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return {"row": middle - begin, "table": end - middle, "before": before, "peak": peak, "verdict": row.verdict, "effort": any(r.reason == "EFFORT" for r in row.reasons)}
+    return {"seconds": end - begin, "before": before, "peak": peak, "effort": any(reason.reason == "EFFORT" for reason in why.reasons)}
 
 
 def run(rows: int) -> dict[str, object]:
     """Both parts. Prints a line for each measurement."""
     results: dict[str, object] = {}
-    for name in CLAUSES:
-        found = json.loads(subprocess.run([sys.executable, "-m", "tests.benchmarks.why", name, str(ROWS)], check=True, capture_output=True, text=True).stdout)
-        print(f"why, {ROWS:,} rows, {name}: a row {found['row']:.1f} s, the table {found['table']:.1f} s, {found['peak']} MB (before: {found['before']} MB)", flush=True)
-        results[name] = found
+    for name, size in ((name, 300 if name.endswith("of the match") else ROWS) for name in CLAUSES):
+        for about in ("row", "table"):
+            command = [sys.executable, "-m", "tests.benchmarks.why", name, str(size), about]
+            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            print(f"why, {size:,} rows, {name}, a {about}: {found['seconds']:.1f} s, {found['peak']} MB (before: {found['before']} MB)", flush=True)
+            results[f"{name}, {about}"] = found
     results["spark"] = over_spark(rows)
     return results
 
@@ -98,4 +102,4 @@ def over_spark(rows: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(traced(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(traced(sys.argv[1], int(sys.argv[2]), sys.argv[3])))

@@ -3,9 +3,10 @@
     python -m tests.spark.report.why_clauses --cases 20000 --seed 1
     python -m tests.spark.report.why_clauses --changes 300 --culprits 100 --seed 1
 
-The first compares matches, farthest runs, conditions, sides, changes and decisions with tests/property/tracing/why_cases.py. Spark
-computes the columns of many clauses in one job. The second writes a change that an answer names into the statement: CASE WHEN for one row,
-TRUE or FALSE for all rows. Spark runs the statement, which must give the stated match, or the stated number of matches.
+The first compares matches, farthest runs, conditions, sides, changes and decisions as tests/property/tracing/why_cases.py does.
+Spark computes the columns of many clauses in one job. The second writes a change that an answer names into the statement: CASE
+WHEN for one row, TRUE or FALSE for all rows. Spark runs the statement, which must give the stated match, or the stated number of
+matches.
 """
 
 from __future__ import annotations
