@@ -138,6 +138,14 @@ def position(text: str, offset: int) -> tuple[int, int]:
     return line, column
 
 
+def offset(text: str, line: int, column: int) -> int:
+    """Returns the character offset of a 1-based (line, column): the inverse of :func:`position`."""
+    start = 0
+    for _ in range(line - 1):
+        start = text.find("\n", start) + 1 or len(text)
+    return min(start + max(column - 1, 0), len(text))
+
+
 def error_at(text: str, start: int, end: int, error_class: str, message: str, sqlstate: str = SYNTAX) -> ClauseError:
     """Returns a :class:`ClauseError` for ``text[start:end]``.
 

@@ -17,7 +17,6 @@ from sparkcep.redaction import Redaction
 
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
-NEVER, PREFER = "never", "prefer"
 ALWAYS = "always"
 AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
 _MICROS = {
@@ -46,7 +45,6 @@ class Settings:
             allows a second read of the source only if the session finds it worthwhile, ALWAYS wherever it is possible.
         slices: whether partitions are cut into time slices. True allows it only if one partition would keep a single task busy,
             ALWAYS wherever it is possible.
-        native: whether clauses that the platform's own MATCH_RECOGNIZE supports are left to it (PREFER) or not (NEVER).
         map_in_arrow: whether Spark runs the engine with the operator of mapInArrow. The JVM extension reads it.
         windows: whether Spark's aggregates over several output rows of a match become window functions, because no JVM extension
             computes them. Not read from the configuration.
@@ -77,7 +75,6 @@ class Settings:
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     prefilter: bool | str = True
     slices: bool | str = True
-    native: str = NEVER
     map_in_arrow: bool = True
     windows: bool = False
     stream_route: str = AUTO
@@ -188,7 +185,6 @@ _READERS = {  # member -> its key, and the reader of its text
     "double_quoted": ("spark.sql.ansi.doubleQuotedIdentifiers", _flag),
     "prefilter": ("sparkcep.prefilter", _wanted),
     "slices": ("sparkcep.slices", _wanted),
-    "native": ("sparkcep.native", _one_of(never=NEVER, prefer=PREFER)),
     "map_in_arrow": ("sparkcep.mapInArrow", _flag),
     "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
     "late_rows": ("sparkcep.stream.lateRows", lambda _, text: text.strip()),

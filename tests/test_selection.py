@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from tests.cases.sql_case_files import in_spark_alone, name_of, read_case_file
 from tests.cases.test_sql_cases import FILES
 from tests.conftest import FOUND, OF_SPARK, Together, together
 from tests.selection import first, further, one_in
@@ -93,8 +94,12 @@ def test_every_file_has_a_test_in_the_default_run_or_starts_programs(found):
 
 def test_every_case_file_has_a_case_in_the_default_run(found):
     names = [name for _, name, marks in found if "default" in runs_of(marks)]
-    for file in FILES:
-        assert any(name.startswith(f"test_case[{file.parent.name}/{file.stem}/") for name in names), file
+    here = {name.removeprefix("test_rows[").removesuffix("]") for name in names if name.startswith("test_rows[")}
+    alone = in_spark_alone()
+    for file in map(read_case_file, FILES):
+        name = f"{file.path.parent.name}/{file.path.stem}"
+        without_spark = any(case.asks_for_rows() and name_of(file, case) not in alone for case in file.cases)
+        assert name in here and without_spark or any(found.startswith(f"test_case[{name}/") for found in names), name
 
 
 def without_place(folder: Path, guide: str) -> list[str]:

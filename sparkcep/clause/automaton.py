@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser
-from sparkcep.clause.tokens import END, QUOTED, WORD, Span, name_of, tokenize
+from sparkcep.clause.tokens import END, QUOTED, WORD, Span, tokenize
 
 ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # an arc takes a row, nothing, or the end of its rows' lifetimes
 
@@ -194,9 +193,9 @@ class AutomatonParser:
         c.expect_op("(", "after AUTOMATON")
         while not c.at_op(")"):
             if c.take_word("REGISTER"):
-                items += self._many(self._register)
+                items += self.c.listed(self._register)
             elif c.take_word("STATE"):
-                items += self._many(self._state)
+                items += self.c.listed(self._state)
             elif c.at_word("ARCS", "FROM"):
                 items.append(self._table())
             elif c.at_word("ARC"):
@@ -204,27 +203,11 @@ class AutomatonParser:
             else:
                 raise c.error("expected REGISTER, STATE, ARC, ARCS FROM or ')' to close AUTOMATON")
         c.expect_op(")", "to close AUTOMATON")
-        return Automaton(tuple(items), by_rows, self._span(start))
-
-    def _span(self, start: int) -> Span:
-        return Span(start, self.c.tokens[self.c.i - 1].end)
-
-    def _name(self, what: str) -> tuple[str, Span]:
-        t = self.c.token
-        if t.kind not in (WORD, QUOTED):
-            raise self.c.expected(what)
-        self.c.next()
-        return name_of(t), Span(t.start, t.end)
-
-    def _many(self, item: Callable) -> list:
-        items = [item()]
-        while self.c.take_op(","):
-            items.append(item())
-        return items
+        return Automaton(tuple(items), by_rows, self.c.span(start))
 
     def _register(self) -> Register:
         c = self.c
-        name, span = self._name("a name for the register")
+        name, span = self.c.name("a name for the register")
         start, kind, like = c.token.start, "", None
         if c.take_word("LIKE"):
             c.expect_op("(", "after LIKE, and the expression whose type the register takes")
@@ -232,12 +215,12 @@ class AutomatonParser:
             c.expect_op(")", "to close LIKE")
         else:
             kind = self.expressions.parse_type()
-        typed = self._span(start)
+        typed = self.c.span(start)
         return Register(name, kind, self.expressions.parse() if c.take_op("=") else None, like, span, typed)
 
     def _state(self) -> State:
         c = self.c
-        name, span = self._name("the name of a state")
+        name, span = self.c.name("the name of a state")
         start, final = c.take_word("START"), c.take_word("FINAL")
         ignore = None
         if c.take_word("IGNORE"):
@@ -248,16 +231,16 @@ class AutomatonParser:
     def _arc(self) -> Arc:
         c, start = self.c, self.c.next().start
         unnamed = c.at_word("FROM") and (c.peek(2).kind == END or (c.peek(2).kind == WORD and c.peek(2).upper == "TO"))
-        name, named = (None, Span(0, 0)) if unnamed else self._name("FROM, or a name for the arc")
+        name, named = (None, Span(0, 0)) if unnamed else self.c.name("FROM, or a name for the arc")
         parameters = None
         if name is not None and c.take_op("("):
-            parameters = () if c.at_op(")") else tuple(self._many(self._parameter))
+            parameters = () if c.at_op(")") else tuple(self.c.listed(self._parameter))
             c.expect_op(")", "to close the parameters")
-        head = self._span(named.start)
+        head = self.c.span(named.start)
         c.expect_word("FROM", "and the state that the arc leaves")
-        source = self._name("the state that the arc leaves")
+        source = self.c.name("the state that the arc leaves")
         c.expect_word("TO", "and the state that the arc leads to")
-        target = self._name("the state that the arc leads to")
+        target = self.c.name("the state that the arc leads to")
         on, when, sets, emits = ROW, None, (), ()
         if c.take_word("ON"):
             if not c.take_word("EMPTY"):
@@ -268,18 +251,18 @@ class AutomatonParser:
         if c.take_word("WHEN"):
             when = self.expressions.parse()
         if c.take_word("SET"):
-            sets = tuple(self._many(self._assignment))
+            sets = tuple(self.c.listed(self._assignment))
         if c.take_word("EMIT"):
             c.expect_op("(", "after EMIT")
-            emits = tuple(self._many(self._emitted))
+            emits = tuple(self.c.listed(self._emitted))
             c.expect_op(")", "to close EMIT")
-        return Arc(source, target, (source[0], target[0]), name, on, when, sets, emits, parameters, self._span(start), named, head)
+        return Arc(source, target, (source[0], target[0]), name, on, when, sets, emits, parameters, self.c.span(start), named, head)
 
     def _parameter(self) -> Parameter:
-        name, span = self._name("a name for the parameter")
+        name, span = self.c.name("a name for the parameter")
         start = self.c.token.start
         kind = self.expressions.parse_type()
-        return Parameter(name, kind, span, self._span(start))
+        return Parameter(name, kind, span, self.c.span(start))
 
     def _table(self) -> ArcTable:
         c, start = self.c, self.c.next().start
@@ -288,24 +271,24 @@ class AutomatonParser:
         if c.at_op("("):
             self.expressions.skip_parens()
         else:
-            self._name("a table of arcs, or a query in parentheses,")
+            self.c.name("a table of arcs, or a query in parentheses,")
             while c.take_op("."):
-                self._name("the next part of the table's name")
+                self.c.name("the next part of the table's name")
         if c.take_word("AS") or c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _NO_ALIAS):
-            self._name("a name for the table of arcs")
-        table = self._span(begin)
-        arrival = tuple(self._many(self.expressions.parse)) if c.take_word("ARRIVAL", "BY") else ()
-        return ArcTable(table.of(c.text), arrival, table, self._span(start))
+            self.c.name("a name for the table of arcs")
+        table = self.c.span(begin)
+        arrival = tuple(self.c.listed(self.expressions.parse)) if c.take_word("ARRIVAL", "BY") else ()
+        return ArcTable(table.of(c.text), arrival, table, self.c.span(start))
 
     def _assignment(self) -> Assignment:
-        name, span = self._name("the name of a register")
+        name, span = self.c.name("the name of a register")
         self.c.expect_op("=", f"after {name} in SET")
         return Assignment(name, self.expressions.parse(), span)
 
     def _emitted(self) -> Emitted:
         value = self.expressions.parse()
         self.c.expect_word("AS", "and a name after a value of EMIT")
-        name, span = self._name("a name for the value")
+        name, span = self.c.name("a name for the value")
         return Emitted(value, name, span)
 
 
@@ -319,7 +302,7 @@ def read_assignments(text: str) -> tuple[Assignment, ...]:
     """Parses the assignments after SET, given as a text of their own. Raises ClauseError."""
     cursor = Cursor(text, tokenize(text))
     parser = AutomatonParser(cursor)
-    return _whole(cursor, tuple(parser._many(parser._assignment)), "expected the end of the assignments, a comma or an operator")
+    return _whole(cursor, tuple(cursor.listed(parser._assignment)), "expected the end of the assignments, a comma or an operator")
 
 
 def _whole(cursor: Cursor, found, what: str):

@@ -247,6 +247,14 @@ class Cursor:
             items.append(item())
         return items
 
+    def name(self, what: str) -> tuple[str, Span]:
+        """Reads a name. ``what``: what it names, for the error if there is none."""
+        t = self.token
+        if t.kind not in (WORD, QUOTED):
+            raise self.expected(what)
+        self.next()
+        return name_of(t), Span(t.start, t.end)
+
     def span(self, start: int) -> Span:
         """The span from an offset to the end of the last token read."""
         return Span(start, self.tokens[self.i - 1].end)

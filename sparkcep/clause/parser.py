@@ -119,13 +119,6 @@ class _ClauseParser:
         self.expressions = expressions or ExpressionParser(cursor)
         self.expr = self.expressions.parse
 
-    def name(self, what: str) -> tuple[str, Span]:
-        t = self.c.token
-        if t.kind not in (WORD, QUOTED):
-            raise self.c.expected(what)
-        self.c.next()
-        return name_of(t), Span(t.start, t.end)
-
     def parse(self) -> tree.MatchClause:
         c, start = self.c, self.c.token.start
         parts: dict = {
@@ -189,7 +182,7 @@ class _ClauseParser:
         expr = self.expr()
         if self.c.at_word("AS") or not self._named_without_as(expr):
             self.c.expect_word("AS", "and a name after the measure's expression")
-        return tree.Measure(expr, *self.name("a name for the measure"))
+        return tree.Measure(expr, *self.c.name("a name for the measure"))
 
     def _named_without_as(self, expr: Expr) -> bool:
         """Whether the word after a measure's expression is its name, and does not begin the clause's next part."""
@@ -233,7 +226,7 @@ class _ClauseParser:
         keyword = (first or c.at_word("LAST")) and self._is_target(c.peek())
         if keyword:
             c.next()
-        return tree.Skip(tree.TO_FIRST if first and keyword else tree.TO_LAST, *self.name(VARIABLE))
+        return tree.Skip(tree.TO_FIRST if first and keyword else tree.TO_LAST, *self.c.name(VARIABLE))
 
     def _is_target(self, token: Token) -> bool:
         """Whether FIRST or LAST before ``token`` is the keyword, not a variable of that name."""
@@ -370,9 +363,9 @@ class _ClauseParser:
     def _history(self, start: int) -> tree.HistoryTable:
         c, operand = self.c, self.expressions.parse_operand
         begin = c.token.start
-        self.name("a table, view or CTE after USING HISTORY")
+        self.c.name("a table, view or CTE after USING HISTORY")
         while c.take_op("."):
-            self.name("a name after the dot")
+            self.c.name("a name after the dot")
         table = c.span(begin)
         published = c.take_word("AS", "PUBLISHED")
         sketch: tuple[Expr, ...] = ()
@@ -389,7 +382,7 @@ class _ClauseParser:
 
     def _weight(self) -> tuple[str, Expr]:
         negated = self.c.take_op("~")
-        name, _ = self.name("a row pattern variable or EXTRA")
+        name, _ = self.c.name("a row pattern variable or EXTRA")
         return ("~" if negated else "") + name, self.expressions.parse_operand()
 
     def _pref(self, start: int) -> tree.Preference:
@@ -419,15 +412,15 @@ class _ClauseParser:
 
     def _subset(self) -> tree.Subset:
         c, start = self.c, self.c.token.start
-        name, _ = self.name("a name for the subset")
+        name, _ = self.c.name("a name for the subset")
         c.expect_op("=", "after the subset's name")
         c.expect_op("(", "before the subset's variables")
-        members = c.listed(lambda: self.name(VARIABLE))
+        members = c.listed(lambda: self.c.name(VARIABLE))
         c.expect_op(")", "to close the subset")
         return tree.Subset(name, tuple(nodes.Var(member, span=span) for member, span in members), c.span(start))
 
     def _define(self) -> tree.Define:
-        name, span = self.name(VARIABLE)
+        name, span = self.c.name(VARIABLE)
         self.c.expect_word("AS", f"after {name} in DEFINE")
         return tree.Define(name, self.expr(), span)
 
@@ -444,7 +437,7 @@ class _ForeignClauseParser(_ClauseParser):
         last = self.c.tokens[self.c.i - 1]
         if self.c.at_word("AS") or self.c.i - start < 2 or last.kind not in (WORD, QUOTED):
             self.c.expect_word("AS", "and a name after the measure's expression")
-            return tree.Measure(expr, *self.name("a name for the measure"))
+            return tree.Measure(expr, *self.c.name("a name for the measure"))
         before = Span(expr.span.start, self.c.tokens[self.c.i - 2].end)  # Snowflake's MEASURES expr name
         return tree.Measure(Expr("slice", span=before), name_of(last), Span(last.start, last.end))
 

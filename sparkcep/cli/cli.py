@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import signal
 import sys
 import textwrap
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import sparkcep
 from sparkcep.clause.identifiers import backticked
@@ -44,7 +45,7 @@ _VERBOSE = "also print Spark's log, on standard error; by default only its error
 GROUPS = {
     "Try": ("demo", "preview", "shell"),
     "Run statements": ("run", "why", "report", "notebook"),
-    "Look and check": ("explain", "rewrite", "lint", "fmt", "test"),
+    "Look and check": ("explain", "rewrite", "lint", "fmt", "lsp", "test"),
     "Move from another engine": ("transpile",),
     "Spark's own programs": ("spark-sql", "spark-pipelines", "thriftserver", "dbt", "jar"),
     "Set up": ("doctor", "compile", "pack", "completion", "help"),
@@ -52,7 +53,7 @@ GROUPS = {
 EXAMPLES = {
     "shell": ["sparkcep shell --table ticks=ticks.csv"],
     "run": ["sparkcep run query.sql --table ticks=ticks.parquet", "sparkcep run -e 'SELECT ...' --table ticks='2026-*.csv.gz' --format jsonl", "sparkcep run alerts.sql --stream logins=incoming/ --watermark logins.ts='5 seconds' --output alerts/ --checkpoint state/"],
-    "why": ["sparkcep why query.sql --table ticks=ticks.csv --at \"symbol = 'ACME' AND day = 3\"", "sparkcep why query.sql --table ticks=ticks.csv"],
+    "why": ["sparkcep why query.sql --table ticks=ticks.csv --at \"symbol = 'ACME' AND day = 3\"", "sparkcep why query.sql --table ticks=ticks.csv --format html --output why.html"],
     "rewrite": ["sparkcep rewrite query.sql"],
     "explain": ["sparkcep explain query.sql", "sparkcep explain query.sql --format svg --output automaton.svg"],
     "report": ["sparkcep report query.sql --table ticks=ticks.parquet --output report.html"],
@@ -65,6 +66,7 @@ EXAMPLES = {
     "dbt": ["sparkcep dbt build"],
     "lint": ["sparkcep lint queries/*.sql", "sparkcep lint query.sql --format sarif > findings.sarif"],
     "fmt": ["sparkcep fmt query.sql", "sparkcep fmt --check queries/*.sql"],
+    "lsp": ["sparkcep lsp"],
     "preview": ["sparkcep preview 'FAIL{3,} OK' 'FAIL FAIL FAIL OK FAIL'"],
     "test": ["sparkcep test query.sql"],
     "jar": ["sparkcep jar >> conf/spark-defaults.conf"],
@@ -119,9 +121,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _coloured(text: str) -> str:
     """Returns an error's text with its first word and its carets in red, on a terminal unless NO_COLOR is set (no-color.org)."""
-    if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if not _has_colours(sys.stderr):
         return text
     return re.sub(r"(?m)\Aerror:|^[ \t]*\^+$", lambda found: f"\033[31;1m{found[0]}\033[0m", text)
+
+
+def _has_colours(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _interrupted() -> int:
@@ -233,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
             add("--rows", type=int, default=10_000, metavar="N", help="the largest partition that is fetched (default 10000)")
             add("--partitions", type=int, default=20, metavar="N", help="without --at and --match: the most partitions that are traced (default 20)")
             add("--redact", choices=["values", "all"], help="names such as v1 instead of the values of rows, or nothing")
-            add("--format", choices=["text", "json", "csv"], default="text", help="how the answer is shown (default text); csv has the comparisons")
+            add("--format", choices=["text", "html", "json", "csv"], default="text", help="how the answer is shown (default text); html is a page with timelines, csv has the comparisons")
             add("--output", metavar="PATH", help="write it there instead of printing")
         if name == "explain":
             add("--format", choices=FORMATS, default=TEXT, help="the format (default text)")
@@ -270,6 +276,10 @@ def _parser() -> argparse.ArgumentParser:
     add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
     add("--diff", action="store_true", help="write nothing; print the changes")
+    add = command("lsp", _lsp, "serve an editor by the Language Server Protocol, over standard input and output (no Java needed)")
+    add("--stdio", action="store_true", help="accepted, because some editors add it")
+    add("--docs", metavar="URL", default="", help="the address of the documentation that diagnostics link to (default: that of a checkout)")
+    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
     add = command("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)")
     add("pattern", help="a row pattern, a clause's text, or a file with one statement")
     add("rows", help="rows separated by spaces: the variables that a row satisfies (A, AB, A|LONG), . for none, A@7 for a row with a time")
@@ -413,6 +423,19 @@ def _fmt(options: argparse.Namespace) -> int:
     return code
 
 
+def _lsp(options: argparse.Namespace) -> None:
+    import logging
+
+    try:
+        from sparkcep.editor.server import make_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise UsageError("the language server's library is not installed: pip install 'sparkcep[lsp]'") from None
+    logging.getLogger("sparkcep").setLevel(logging.ERROR)  # warnings about statements are diagnostics, if any
+    make_server(options.docs, options.double_quoted_identifiers).start_io()
+
+
 def _rewrite(options: argparse.Namespace) -> None:
     settings = Settings(double_quoted=options.double_quoted_identifiers)
     for text in _each(_statements(options), partial(sparkcep.rewrite, settings=settings)):
@@ -478,6 +501,8 @@ def _test(options: argparse.Namespace) -> int:
             print(f"{beside}, {printable(text)}\n")
         print(f"{name}: {count - len(failed)} of {count} cases pass")
         code = 1 if failed else code
+    if code:
+        print("docs/no_match.md shows the usual causes, and `sparkcep why` names the cause for rows of your table")
     return code
 
 
@@ -599,6 +624,7 @@ def _run(options: argparse.Namespace) -> None:
         return _run_on(options)
     if options.watermark or options.checkpoint or options.once:
         raise UsageError("--watermark, --checkpoint and --once belong to --stream NAME=PATH")
+    from sparkcep.notebook.table import matches
     from sparkcep.spark.files import results
     from sparkcep.spark.files.sources import ordered_by_letters, sources
 
@@ -621,7 +647,9 @@ def _run(options: argparse.Namespace) -> None:
                         results.write(frame, options.output)
                     print(f"written to {options.output}")
                 elif frame.columns:
-                    _print(options, frame)
+                    empty = _print(options, frame)
+                    if empty and i == len(statements) - 1 and matches(statement) and sys.stdout.isatty():
+                        print(f"Ask why nothing matches: {_asking(options)}")
 
     _with_spark(options, work)
 
@@ -635,16 +663,28 @@ def _note(text: object) -> None:
     print(f"note: {printable(str(text))}", file=sys.stderr)
 
 
-def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) -> None:
-    """Prints rows. ``first``: whether they are the first of their query."""
+def _asking(options: argparse.Namespace) -> str:
+    """The command that asks about the last statement."""
+    words = [options.file] if options.execute is None else ["-e", options.execute]
+    for name in ("table", "option"):
+        words += [word for value in getattr(options, name) for word in (f"--{name}", value)]
+    command = shlex.join(["sparkcep", "why", *words])
+    if "\n" in command or len(command) > 2 * _WIDTH or options.file == "-":
+        return "sparkcep why, with the arguments of sparkcep run"
+    return command
+
+
+def _print(options: argparse.Namespace, frame: DataFrame, first: bool = True) -> bool:
+    """Prints rows. ``first``: whether they are the first of their query. Returns whether a printed table is empty."""
     from sparkcep.spark.files import results
 
     if options.format == _TABLE:
         with _running(frame.sparkSession):
             table = frame._show_string(_TABLE_ROWS if options.limit is None else options.limit, truncate=False)
         print(printable(table))
-    else:
-        results.pour(frame if options.limit is None else frame.limit(options.limit), options.format, sys.stdout.buffer, header=first)
+        return options.limit != 0 and sum(line.startswith("|") for line in table.splitlines()) == 1  # only the names of columns
+    results.pour(frame if options.limit is None else frame.limit(options.limit), options.format, sys.stdout.buffer, header=first)
+    return False
 
 
 def _run_on(options: argparse.Namespace) -> None:
@@ -699,10 +739,18 @@ def _why(options: argparse.Namespace) -> int:
         _with_spark(options, work)
     except MatchRuntimeError as error:
         raise UsageError(str(error)) from None
-    forms = {"text": str, "json": lambda why: why.to_json(), "csv": lambda why: why.to_pandas().to_csv(index=False).rstrip("\n")}
+    forms = {
+        "text": str,
+        "html": lambda why: why.to_html().rstrip("\n"),
+        "json": lambda why: why.to_json(),
+        "csv": lambda why: why.to_pandas().to_csv(index=False).rstrip("\n"),
+    }
     text = printable(forms[options.format](answers[0])) + "\n"
     if options.output:
         _save(options.output, text)
+    elif options.format == "text" and _has_colours(sys.stdout):
+        for line in answers[0].lines:
+            print(f"\033[31;1m{printable(line)}\033[0m" if getattr(line, "marked", False) else printable(line))
     else:
         print(text, end="")
     if answers[0].verified:

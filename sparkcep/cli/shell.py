@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,12 +21,12 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
-from sparkcep.clause.tokens import split_statements, tokenize
+from sparkcep.clause.tokens import END, WORD, matching, name_of, split_statements, tokenize
 from sparkcep.errors import ClauseError, ToolError, printable
 from sparkcep.notebook import jobs
 from sparkcep.notebook.cell import Interrupted
 from sparkcep.notebook.progress import Reporter
-from sparkcep.notebook.table import Table
+from sparkcep.notebook.table import Table, matches
 from sparkcep.spark.session.catalog import columns_of, functions_of, tables_of
 from sparkcep.tools.complete import complete
 
@@ -38,7 +39,8 @@ _MARKS = (":", "\\", ".")  # the first characters of commands in this and other 
 _ASK = frozenset([":help", "help", "?", "\\?", "\\h", ".help"])
 _PROMPT, _MORE = "sparkcep> ", "       -> "
 _HELP = """A statement ends with ; and Tab completes words, variables, columns and tables. Ctrl-C stops a statement, Ctrl-D leaves.
-  :explain STATEMENT   how it runs, and why           :table NAME=PATH   a view over files
+  :explain STATEMENT   how it runs                    :table NAME=PATH   a view over files
+  :why [AT (CONDITION)] STATEMENT   why its rows match or not; without a statement, of the last one
   :fmt STATEMENT       the statement laid out         :limit N           rows shown (now {limit})
   :read ENGINE STATEMENT   of Trino, Snowflake, ...   :save PATH         the last result as .parquet, .csv, .json
   :help                this                           :quit              leave"""
@@ -52,6 +54,7 @@ class Shell:
         self.say = lambda text: say(printable(text))
         self.limit = 50
         self.last: DataFrame | None = None
+        self.asked = ""  # the last statement with a result
 
     def run(self, **terminal: Any) -> None:
         """Reads and answers input until the user leaves. ``terminal``: arguments for prompt_toolkit's session."""
@@ -95,6 +98,30 @@ class Shell:
         return True
 
     def _statement(self, statement: str) -> None:
+        with self._jobs(statement) as (job, reporter):
+            frame = job(lambda: self.session.sql(statement))
+            if frame.columns:
+                rows = job(lambda: frame.take(self.limit + 1))
+                reporter.clear()
+                self.last, self.asked = frame, statement
+                ask = "" if rows or not matches(statement) else "Ask why nothing matches: :why"
+                self.say(repr(Table(frame.columns, rows[: self.limit], len(rows) > self.limit, frame, ":limit", ask)))
+
+    def _why(self, rest: str) -> None:
+        from sparkcep.spark.why.ask import why
+
+        asked, statement = question(rest)
+        statement = statement or self.asked
+        if not statement:
+            raise ToolError(":why needs a statement, as in :why AT (day = 3) SELECT ...;")
+        with self._jobs(statement) as (job, reporter):
+            answer = job(lambda: why(self.session, statement, **asked))
+            reporter.clear()
+            self.say(str(answer))
+
+    @contextmanager
+    def _jobs(self, statement: str) -> Iterator[tuple[Callable[[Callable[[], Any]], Any], Reporter]]:
+        """Runs jobs with their progress. Shows errors of the statement."""
         from sparkcep.spark.errors.exceptions import RAISED, shown
 
         reporter, outcome = Reporter(SimpleNamespace()), "failed"
@@ -103,12 +130,7 @@ class Shell:
             return jobs.run(self.session, work, " ".join(statement.split())[:100], reporter.show)
 
         try:
-            frame = job(lambda: self.session.sql(statement))
-            if frame.columns:
-                rows = job(lambda: frame.take(self.limit + 1))
-                reporter.clear()
-                self.last = frame
-                self.say(repr(Table(frame.columns, rows[: self.limit], len(rows) > self.limit, frame, ":limit")))
+            yield job, reporter
             outcome = "done"
         except (ClauseError, *RAISED) as error:
             reporter.clear()
@@ -121,7 +143,7 @@ class Shell:
 
     def _command(self, command: str, rest: str) -> None:
         known: dict[str, Callable[[str], None]] = {
-            ":help": self._help, ":explain": self._explain, ":fmt": self._fmt, ":read": self._read, ":table": self._table, ":limit": self._limit, ":save": self._save,
+            ":help": self._help, ":explain": self._explain, ":why": self._why, ":fmt": self._fmt, ":read": self._read, ":table": self._table, ":limit": self._limit, ":save": self._save,
         }  # fmt: skip
         if command not in known:
             raise ToolError(f"unknown command {command}; the commands are {', '.join(known)} and :quit")
@@ -188,12 +210,44 @@ def finished(text: str) -> bool:
         return True
     if stripped.startswith(_MARKS):
         command = stripped.split(None, 1)
-        return command[0] not in (":explain", ":fmt", ":read") or len(command) < 2 or stripped.endswith(";")
+        return command[0] not in (":explain", ":fmt", ":read", ":why") or len(command) < 2 or stripped.endswith(";")
     try:
         tokens = tokenize(text)
         return tokens[-2].text == ";" and stripped.endswith(";") and not _in_block(text)
     except ClauseError:  # a literal or a comment is open
         return False
+
+
+def question(text: str) -> tuple[dict[str, Any], str]:
+    """Reads AT (CONDITION), MATCH N, EXPECT VARIABLE and WHICH CLAUSE.
+
+    Returns:
+        The arguments of :func:`sparkcep.why`, and the statement after them.
+
+    Raises:
+        ToolError: a word lacks its value.
+    """
+    asked: dict[str, Any] = {}
+    tokens = tokenize(text)
+    closes = matching(tokens)
+    at = 0
+    while tokens[at].upper in ("AT", "MATCH", "EXPECT", "WHICH") and tokens[at].kind == WORD:
+        name, value = tokens[at].upper, tokens[at + 1]
+        last = closes.get(at + 1, at + 1)
+        if value.kind == END or (name == "AT") != (last > at + 1) or (name == "MATCH" and not value.text.isdecimal()):
+            raise ToolError(f":why {name} needs {_VALUES[name]}")
+        found = text[value.end : tokens[last].start].strip() if name == "AT" else name_of(value)
+        asked[name.lower()] = int(found) if name == "MATCH" else found
+        at = last + 1
+    return asked, "".join(split_statements(text[tokens[at].start :])[:1])
+
+
+_VALUES = {
+    "AT": "a condition in parentheses, as in AT (day = 3)",
+    "MATCH": "a number, as in MATCH 1",
+    "EXPECT": "a variable",
+    "WHICH": "a clause's alias or number",
+}
 
 
 def _in_block(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Names of the questions that clauses ask, of the searches that answer them, and of each search's traversal of the rows."""
+"""Names of the questions that clauses ask, and of the searches that answer them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ BUNDLED = "the best match of each bundle of last rows"
 BEST = "the k best matches"
 LEARNED = "which vectors lead to which bundles"
 
-# traversals: how a search visits rows
-DEPTH_FIRST = "depth first, one run at a time"
-SIDE_BY_SIDE = "row by row, all runs side by side"
-BY_SCORE = "by score, the best first"
-
-# the searches, and the traversal of each
+# the searches
 ADJACENT = "adjacent rows"
 WALK = "walk"
 CONJUNCTION = "sides of a conjunction"
@@ -31,7 +26,4 @@ SEQUENCES = "join of rows"
 SIDES = "join of sides"
 COMPUTATIONS = "computations"
 BUDGETED = "candidates under a budget"
-SEARCHES = {
-    ADJACENT: DEPTH_FIRST, WALK: DEPTH_FIRST, CONJUNCTION: DEPTH_FIRST, NUMBERS: SIDE_BY_SIDE, FRONT: SIDE_BY_SIDE, PROXIES: SIDE_BY_SIDE,
-    CLASSES: SIDE_BY_SIDE, PATHS: SIDE_BY_SIDE, SEQUENCES: BY_SCORE, SIDES: BY_SCORE, COMPUTATIONS: SIDE_BY_SIDE, BUDGETED: SIDE_BY_SIDE,
-}  # fmt: skip
+SEARCHES = (ADJACENT, WALK, CONJUNCTION, NUMBERS, FRONT, PROXIES, CLASSES, PATHS, SEQUENCES, SIDES, COMPUTATIONS, BUDGETED)

@@ -43,7 +43,6 @@ from sparkcep.compiler.searches import (
     NUMBERS,
     PATHS,
     PROXIES,
-    SEARCHES,
     SEQUENCES,
     SIDES,
     WALK,
@@ -128,11 +127,6 @@ class Strategy:
     far: tuple[Far, ...] = ()
     groups: tuple[tuple[int, Net], ...] = ()
     shares_ends: bool = False
-
-    @property
-    def discipline(self) -> str:
-        """How the search traverses the rows."""
-        return SEARCHES[self.search]
 
     @property
     def ranks(self) -> bool:

@@ -28,7 +28,6 @@ _LIKE = {"LIKE": exp.Like, "ILIKE": exp.ILike, "RLIKE": exp.RegexpLike, "REGEXP"
 _CONSTANTS = {"NULL": exp.null, "TRUE": exp.true, "FALSE": exp.false}
 
 Path = tuple[str | int, ...]  # from a node to a part of it: keys and list indexes
-Parts = list[tuple[Path, Expr, exp.Expr]]
 
 
 class Reader:

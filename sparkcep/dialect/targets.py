@@ -85,7 +85,7 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
                 yield node.span, "this reluctant quantifier"
 
 
-def printed(clause: tree.MatchClause, target: Target, cut: Callable[[Expr], str], quoted: Callable[[str], str]) -> str:
+def printed(clause: tree.MatchClause, cut: Callable[[Expr], str], quoted: Callable[[str], str]) -> str:
     """Returns the clause's text for the target. ``cut`` prints expressions; ``quoted`` writes a name that is not a plain word."""
     if not clause.defines:
         first = next((node.name for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)), None)

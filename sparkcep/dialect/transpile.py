@@ -317,7 +317,7 @@ class _Translation:
             return exp.to_identifier(name, quoted=True).sql(self.into)
 
         number = len(self.texts)
-        self.texts[number] = printed(clause, target, self._expression, quoted)
+        self.texts[number] = printed(clause, self._expression, quoted)
         return exp.MatchRecognize(pattern=exp.Literal.number(number))
 
     def _clause_text(self, match: exp.MatchRecognize) -> str:

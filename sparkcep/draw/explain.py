@@ -60,8 +60,7 @@ def explain(sql: str, format: str = TEXT, *, settings: Settings | None = None) -
         return f"{NO_CLAUSE}\n"
     parts = []
     for i, item in enumerate(found, 1):
-        about = [item.choice] if item.choice else []
-        parts += [f"== Clause {i} ==", *about, *([] if item.native else [describe(item.plan, item.filtering, item.slicing)]), ""]
+        parts += [f"== Clause {i} ==", describe(item.plan, item.filtering, item.slicing), ""]
     return settings.redaction("\n".join([*parts, "== Rewritten statement ==", text, ""]))
 
 

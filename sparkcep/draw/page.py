@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -13,10 +15,14 @@ from sparkcep.errors import printable
 
 def page(template: str, **facts: object) -> str:
     """Returns the page of a template in this folder."""
+    return _templates().get_template(template).render(facts).lstrip() + "\n"
+
+
+@functools.cache
+def _templates() -> Environment:
     blanks = {"trim_blocks": True, "lstrip_blocks": True}
     loader = PackageLoader("sparkcep", "draw")
-    made = Environment(loader=loader, autoescape=True, finalize=_printable, undefined=StrictUndefined, **blanks)
-    return made.get_template(template).render(facts).lstrip() + "\n"
+    return Environment(loader=loader, autoescape=True, finalize=_printable, undefined=StrictUndefined, **blanks)
 
 
 def _printable(value: object) -> object:

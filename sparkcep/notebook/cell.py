@@ -13,10 +13,11 @@ from typing import Any
 from sparkcep.clause.tokens import NUMBER, OP, QUOTED, STRING, WORD, tokenize
 
 _FLAGS = ("plot", "pandas", "explain", "once")
-_VALUES = ("limit", "into", "x", "y", "variable", "match", "read", "seconds")
+_VALUES = ("limit", "into", "x", "y", "variable", "match", "read", "seconds", "expect", "which")
 _SHOWN, _DRAWN = 50, 1000  # the rows of a table, and of a stream's picture
 _NAME = re.compile(r"\s*(\w+)\s*<<\s*")
 _OPTION = re.compile(r"\s*--([A-Za-z][\w-]*)(?:=|(?=\s|$))")
+_QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')""")
 _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|(\S+))""")
 
 
@@ -48,10 +49,14 @@ class Options:
         x: the picture's column for the horizontal axis; None to choose one.
         y: the picture's column for the vertical axis; None to choose one.
         variable: the picture's column of variables; None for ``variable``.
-        match: the picture's column of match numbers; None for ``match``.
+        match: the picture's column of match numbers, None for ``match``; with ``why``, the number of a match.
         read: the engine whose SQL the statements are; None for Spark.
         once: whether the query of a stream reads the available rows and ends.
         seconds: the time limit of the query of a stream; None lets it run until the cell is interrupted.
+        why: whether the last statement is explained by its rows instead of run.
+        at: the rows that ``why`` is about, as a SQL condition; None without one.
+        expect: the variable that ``why`` is about; None without one.
+        which: the clause that ``why`` is about; None for the only one.
     """
 
     sql: str
@@ -63,10 +68,14 @@ class Options:
     x: str | None = None
     y: str | None = None
     variable: str | None = None
-    match: str | None = None
+    match: str | int | None = None
     read: str | None = None
     once: bool = False
     seconds: int | None = None
+    why: bool = False
+    at: str | None = None
+    expect: str | None = None
+    which: str | None = None
 
     @property
     def rows(self) -> int:
@@ -86,13 +95,17 @@ def parse(line: str, cell: str | None) -> Options:
             key, rest = option[1].lower(), rest[option.end() :]
             if key in _FLAGS:
                 found[key] = True
+            elif key == "why":
+                found[key], at = True, _QUOTED.match(rest)
+                if at is not None:
+                    found["at"], rest = at[at.lastindex], rest[at.end() :]
             elif key in _VALUES:
                 value = _VALUE.match(rest)
                 if value is None:
                     raise CellError(f"--{key} needs a value")
                 found[key], rest = value[value.lastindex], rest[value.end() :]
             else:
-                known = ", ".join(f"--{f.name}" for f in fields(Options) if f.name != "sql")
+                known = ", ".join(f"--{f.name}" for f in fields(Options) if f.name not in ("sql", "at"))
                 raise CellError(f"unknown option --{option[1]}; the options are {known}. A comment needs a space after --")
         else:
             break
@@ -108,6 +121,10 @@ def _checked(options: Options) -> Options:
         raise CellError(f"--into takes a Python name, not {options.into}")
     if options.plot and (options.pandas or options.into):
         raise CellError("--plot draws the result, and cannot be combined with --pandas or a variable. Use two cells")
+    if options.why:
+        return replace(options, limit=limit, seconds=seconds, match=_asked(options))
+    if options.expect is not None or options.which is not None:
+        raise CellError("--expect and --which belong to --why")
     if any((options.x, options.y, options.variable, options.match)) and not options.plot:
         raise CellError("--x, --y, --variable and --match belong to --plot")
     if options.once and seconds is not None:
@@ -115,6 +132,14 @@ def _checked(options: Options) -> Options:
     if (options.once or seconds is not None) and (options.into or options.explain):
         raise CellError("--once and --seconds need a query that runs, but with --explain or a variable the query does not run")
     return replace(options, limit=limit, seconds=seconds)
+
+
+def _asked(options: Options) -> int | None:
+    """The number of the match that --why is about. Raises CellError for options that do not go with --why."""
+    others = [f"--{name}" for name in ("plot", "pandas", "explain", "once", "seconds", "limit", "x", "y", "variable") if getattr(options, name)]
+    if others:
+        raise CellError(f"--why explains the rows of a statement, and does not go with {' and '.join(others)}. Use two cells")
+    return _number(options.match, "--match takes the number of a match")
 
 
 def _number(given: object, what: str) -> int | None:

@@ -21,12 +21,14 @@ from sparkcep.notebook.cell import CellError, Options, bound, parameters, parse
 from sparkcep.notebook.completion import MATCHER, matcher
 from sparkcep.notebook.progress import Reporter
 from sparkcep.notebook.session import session_of
-from sparkcep.notebook.table import Table
+from sparkcep.notebook.table import Table, matches
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from sparkcep.tracing.answers.answer import Why
 
 _KINDS = ("line", "cell")
 _before: WeakKeyDictionary[InteractiveShell, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # shell -> its former magics
@@ -96,6 +98,8 @@ class Cells:
         %%sql [name <<] [--read ENGINE] [--limit N] [--into NAME] [--pandas] [--explain] [--plot [--x COL] [--y COL] [--variable
         COL] [--match COL]] [--once | --seconds N] statements, separated by ;
 
+        %%sql --why ["CONDITION"] [--match N] [--expect VARIABLE] [--which CLAUSE] explains the rows of the last statement.
+
         The last result is shown as a table; the result of a stream is updated while its query runs. ``:name`` in a statement refers
         to the notebook's variable of that name.
 
@@ -160,6 +164,8 @@ class Cells:
 
     def _results(self, session: SparkSession, statements: list[str], options: Options, reporter: Reporter) -> tuple[Any, str]:
         """Returns the result of a cell, and a text about how it ended."""
+        if options.why:
+            return self._why(session, statements, options, reporter), ""
         last = None
         for statement in statements:
             found = self._job(session, statement, lambda s=statement: self._frame(session, s), reporter)
@@ -183,7 +189,19 @@ class Cells:
         if options.into:
             return frame, ""
         rows = self._job(session, of, lambda: frame.take(options.rows + 1), reporter)
-        return Table(schema.names, rows[: options.rows], len(rows) > options.rows, frame), ""
+        ask = "" if rows or not matches(of) else "Ask why nothing matches: %%sql --why"
+        return Table(schema.names, rows[: options.rows], len(rows) > options.rows, frame, ask=ask), ""
+
+    def _why(self, session: SparkSession, statements: list[str], options: Options, reporter: Reporter) -> Why:
+        """Runs the statements before the last one, and explains the rows of the last one."""
+        from sparkcep.spark.why.ask import why
+
+        *before, last = statements
+        for statement in before:
+            self._job(session, statement, lambda s=statement: self._frame(session, s), reporter)
+        args = bound(last, self.namespace) or None
+        asked = {"at": options.at, "match": options.match, "expect": options.expect, "which": options.which}
+        return self._job(session, last, lambda: why(session, last, args=args, **asked), reporter)
 
     def _live(self, frame: DataFrame, schema: StructType, statement: str, options: Options, reporter: Reporter) -> tuple[Any, str]:
         """Runs the query of a stream. Returns its last rows, and a text about how it ended."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.clause.tokens import WORD, tokenize
 from sparkcep.errors import printable
 
 if TYPE_CHECKING:
@@ -26,13 +27,17 @@ class Table:
         rows: its first rows as tuples of Python values, None for NULL.
         more: whether the result has more rows.
         frame: the whole result, a lazy Spark DataFrame.
+        ask: how to ask why the result is empty, "" if there is nothing to ask.
     """
 
-    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, frame: DataFrame | None = None, limit: str = "--limit") -> None:
+    def __init__(
+        self, columns: Sequence[str], rows: Sequence[Sequence[Any]], more: bool, frame: DataFrame | None = None, limit: str = "--limit", ask: str = "",
+    ) -> None:  # fmt: skip
         self.columns = list(columns)
         self.rows = [tuple(row) for row in rows]
         self.more = more
         self.frame = frame
+        self.ask = ask
         self._limit = limit
 
     @property
@@ -50,18 +55,23 @@ class Table:
         right = self._numeric()
         lines = ["  ".join(name.ljust(w) for name, w in zip(names, widths)), "  ".join("-" * w for w in widths)]
         lines += ["  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(row, widths, right)) for row in cells]
-        return "\n".join(line.rstrip() for line in [*lines, f"({self.count})"])
+        return "\n".join(line.rstrip() for line in [*lines, f"({self.count})", *filter(None, [self.ask])])
 
     def _repr_html_(self) -> str:
         right = self._numeric()
         head = "".join(f"<th>{html.escape(printable(name))}</th>" for name in self.columns)
         body = "".join(f"<tr>{''.join(map(_cell, row, right))}</tr>" for row in self.rows)
         # Notebooks read $...$ as a formula, except in elements of these classes.
-        return '<div class="tex2jax_ignore mathjax_ignore">' f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{html.escape(self.count)}</small></div>"
+        return '<div class="tex2jax_ignore mathjax_ignore">' f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><small>{html.escape('. '.join(filter(None, [self.count, self.ask])))}</small></div>"
 
     def _numeric(self) -> list[bool]:
         values = [[row[i] for row in self.rows if row[i] is not None] for i in range(len(self.columns))]
         return [bool(column) and all(map(_is_number, column)) for column in values]
+
+
+def matches(statement: str) -> bool:
+    """Whether a statement has a clause."""
+    return any(token.kind == WORD and token.upper == "MATCH_RECOGNIZE" for token in tokenize(statement))
 
 
 def _is_number(value: Any) -> bool:

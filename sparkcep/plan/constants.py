@@ -40,7 +40,7 @@ class Constant(NamedTuple):
 def number(expr: Expr, text: str, parameters: Parameters = NONE) -> Fraction | None:
     """The number that a constant expression denotes, or None. Raises ClauseError for a parameter without a value."""
     found = constant(expr, text, parameters)
-    if found is None and (unknown := unknown_parameter(expr, text, parameters)) is not None:
+    if found is None and (unknown := unknown_parameter(expr, parameters)) is not None:
         raise no_value(expr, text, unknown)
     return None if found is None or found.is_time else found.value
 
@@ -49,7 +49,7 @@ def constant(expr: Expr, text: str, parameters: Parameters = NONE) -> Constant |
     """The value of a constant expression, or None if it is not one. Raises ClauseError for an interval without a fixed length."""
     node = expr.bare()
     if node.op == "lit":
-        return _literal(node, text, parameters)
+        return _literal(node, parameters)
     if node.op == "interval":
         return Constant(_interval(node, text, parameters), True)
     if node.op == "un" and node.value in ("+", "-"):
@@ -78,7 +78,7 @@ def is_literal(expr: Expr, text: str) -> bool:
     return node.op in ("lit", "interval") and not any(token.kind == OP and token.text in ":?" for token in tokenize(node.span.of(text)))
 
 
-def unknown_parameter(expr: Expr, text: str, parameters: Parameters = NONE) -> str | None:
+def unknown_parameter(expr: Expr, parameters: Parameters = NONE) -> str | None:
     """The first parameter in the expression without a known value, or None."""
     return next((str(n.value) for n in expr.walk() if n.op == "lit" and str(n.value)[0] in ":?" and _key(n) not in parameters), None)
 
@@ -87,7 +87,7 @@ def _key(node: Expr) -> str:
     return f"?{node.span.start}" if node.value == "?" else re.sub(r"\s+", "", str(node.value))
 
 
-def _literal(node: Expr, text: str, parameters: Parameters) -> Constant | None:
+def _literal(node: Expr, parameters: Parameters) -> Constant | None:
     written = str(node.value)
     if written[0] in ":?":
         return _of_value(parameters.get(_key(node)))

@@ -151,7 +151,7 @@ def window_size(clause: MatchClause, size: Expr, rows: bool, *, zero: bool = Fal
     found = constant(node, text, clause.parameters)
     source = shown(node.span.of(text).strip())
     if found is None:
-        if (unknown := unknown_parameter(node, text, clause.parameters)) is not None:
+        if (unknown := unknown_parameter(node, clause.parameters)) is not None:
             raise no_value(size, text, unknown)
         raise _error(size, text, f"the size of a window must be a constant: an interval such as INTERVAL '10' MINUTE, a number, or n ROWS, not {shown(size.span.of(text))}")
     if rows and found.is_time:

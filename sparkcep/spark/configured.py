@@ -27,7 +27,7 @@ def settings_of(session: SparkSession) -> Settings:
     """Returns the settings of ``session`` for a clause. Raises ClauseError. Warns about unknown sparkcep settings.
 
     Databricks serverless compute only returns settings on its own list, even if a default is given. There an environment variable
-    replaces a sparkcep setting, such as SPARKCEP_NATIVE for ``sparkcep.native``.
+    replaces a sparkcep setting, such as SPARKCEP_SLICES for ``sparkcep.slices``.
     """
     own = _own_settings(session)
     for wrong in all_unknown(own or ()):

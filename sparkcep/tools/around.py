@@ -164,7 +164,7 @@ class Place:
                     i += 1
                 end = self._end_of_table(i, high, close)
                 if end > i:
-                    text_end, name, end = self._named(i, end, high, close)
+                    text_end, name, end = self._named(end, high, close)
                     yield Table(self._text(i, text_end), name)
                     i = end
                 continue
@@ -186,8 +186,8 @@ class Place:
             return min(close[i] + 1, high)
         return i
 
-    def _named(self, first: int, end: int, high: int, close: dict[int, int]) -> tuple[int, str, int]:
-        """Returns three facts about the table at ``first``.
+    def _named(self, end: int, high: int, close: dict[int, int]) -> tuple[int, str, int]:
+        """Returns three facts about the table that ends before ``end``.
 
         They are the last token of the table with its clause, the name that qualifies its columns, and the index after both.
         """

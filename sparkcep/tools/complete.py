@@ -19,6 +19,7 @@ from sparkcep.plan.scope import AGGREGATES, CHANGED, MATCH_FUNCTIONS
 from sparkcep.sql.rewrite.occurrences import KEYWORD, Statement
 from sparkcep.tools import around
 from sparkcep.tools.around import Place
+from sparkcep.tools.statements import open_clause
 
 WORDS, VARIABLES, COLUMNS, TABLES, FUNCTIONS, TYPES, STATES, REGISTERS = "keyword", "variable", "column", "table", "function", "type", "state", "register"
 _BEGIN_EXPRESSIONS = ("CASE", "CAST", "INTERVAL", "RUNNING", "FINAL", "TRUE", "FALSE", "NULL")
@@ -84,21 +85,12 @@ def complete(
     elif before and before[-1].end == at and before[-1].kind not in (OP, QUOTED):
         return []
     start = at - len(typed)
-    word = _open_clause(before)
+    word = open_clause(before)
     if word is None:
         found = list(_outside(_place(text, start, at, len(before)), typed, columns, tables, functions))
     else:
         found = list(_inside(before[word + 2 :], _Around(text, start, at, word, columns), tables))
     return [Proposal(name, kind, start) for name, kind in dict.fromkeys(found) if name.lower().startswith(typed.lower())]
-
-
-def _open_clause(tokens: list[Token]) -> int | None:
-    """Returns the index of the last MATCH_RECOGNIZE whose parenthesis is still open at the end of the tokens."""
-    closed = matching(tokens)
-    for i in range(len(tokens) - 2, -1, -1):
-        if tokens[i].kind == WORD and tokens[i].upper == KEYWORD and tokens[i + 1].text == "(" and i + 1 not in closed:
-            return i
-    return None
 
 
 def _place(text: str, start: int, at: int, before: int) -> Place:

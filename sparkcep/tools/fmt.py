@@ -6,14 +6,18 @@ comments, and the text of keys (which names their output columns) stay unchanged
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.opaque_text import islands
+from sparkcep.clause.tokens import Span, statement_spans
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import ClauseError
+from sparkcep.sql.rewrite.occurrences import has_keyword
 from sparkcep.tools.atoms import COMMENT, EXPRESSION, KEYWORD, PATTERN, Atom, atoms
-from sparkcep.tools.statements import Place, clauses
+from sparkcep.tools.jinja_mask import jinja_mask
+from sparkcep.tools.statements import Place, clauses, in_text
 
 WIDTH = 132
 _STEP = "  "
@@ -23,17 +27,75 @@ _LISTS = frozenset(["PARTITION", "ORDER", "MEASURES", "SUBSET", "DEFINE"])
 def format_sql(text: str, double_quoted: bool = False) -> str:
     """Returns ``text`` with its clauses formatted. Raises ClauseError if a clause cannot be read.
 
-    ``double_quoted``: whether text in double quotes is a name. The result reads as the same clauses, and formatting it again
-    changes nothing.
+    Clauses that hold Jinja stay unchanged. ``double_quoted``: whether text in double quotes is a name. The result reads as the same
+    clauses, and formatting it again changes nothing.
     """
-    if double_quoted and (read := backticked(text)) != text:
-        return _requoted(format_sql(read), text)
     out = text
-    for place in reversed(clauses(text)):
-        out = out[: place.start] + _clause(text, place) + out[place.end :]
-    if _content(out) != _content(text):
-        raise AssertionError("sparkcep fmt would change a clause or lose a comment; please report this statement")
+    for span, clause in reversed(edits(text, double_quoted)):
+        out = out[: span.start] + clause + out[span.end :]
     return out
+
+
+def edits(text: str, double_quoted: bool = False) -> list[tuple[Span, str]]:
+    """Returns the new text of each clause that :func:`format_sql` changes, with the place between its parentheses, in order."""
+    masked = jinja_mask(text)
+
+    def written_at(offset: int) -> int:
+        """Returns the offset in ``text`` of an offset in ``read``, where a name with a backtick is longer."""
+        return offset - next((longer for end, longer in shifts if end <= offset), 0)
+
+    def left_out(start: int, end: int) -> bool:
+        return masked.any_in(written_at(start), written_at(end))
+
+    shifts: list[tuple[int, int]] = []
+    try:
+        read = backticked(masked.text) if double_quoted else masked.text
+        if read != masked.text:
+            shifts = [(end, end - before) for (_, before), (_, end) in zip(islands(masked.text), islands(read))][::-1]
+        statements = statement_spans(read)
+    except ClauseError:
+        if masked.spans:  # the rendered text may be right
+            return []
+        raise
+    found = []
+    for statement in statements:
+        try:
+            for span, clause in _of_statement(read, statement, left_out):
+                span = Span(written_at(span.start), written_at(span.end))
+                clause = _requoted(clause, span.of(text)) if read != masked.text else clause
+                found += [(span, clause)] if clause != span.of(text) else []
+        except ClauseError:
+            if not masked.spans:
+                raise
+    return found
+
+
+def _of_statement(text: str, statement: Span, left_out: Callable[[int, int], bool]) -> list[tuple[Span, str]]:
+    """Returns the formatted clauses of a statement of ``text``, with the places between their parentheses. Raises ClauseError.
+
+    ``left_out``: whether the clause between two offsets of ``text`` stays unchanged.
+    """
+    start, alone = statement.start, statement.of(text)
+    if not has_keyword(alone):
+        return []
+    skipped: list[bool] = []  # of each clause
+
+    def skips(first: int, last: int) -> bool:
+        skipped.append(left_out(start + first, start + last))
+        return skipped[-1]
+
+    try:
+        places = clauses(alone, skips)
+    except ClauseError as error:
+        raise in_text(error, text, start) from None
+    found, out = [], alone
+    for place in reversed(places):
+        clause = _clause(text, start, alone, place)
+        out = out[: place.start] + clause + out[place.end :]
+        found.append((Span(start + place.start, start + place.end), clause))
+    if _content(out, skipped) != _content(alone, skipped):
+        raise AssertionError("sparkcep fmt would change a clause or lose a comment; please report this statement")
+    return found[::-1]
 
 
 def _requoted(text: str, written: str) -> str:
@@ -47,22 +109,28 @@ def _requoted(text: str, written: str) -> str:
     return "".join([*out, text[pos:]])
 
 
-def _content(text: str) -> tuple[list[MatchClause], list[str]] | None:
-    """Returns the clauses of ``text`` and the comments inside them. Returns None if they cannot be read."""
+def _content(text: str, left_out: list[bool]) -> tuple[list[MatchClause], list[str]] | None:
+    """Returns the clauses of ``text``, and the comments inside them. Returns None if they cannot be read.
+
+    ``left_out`` says of each clause whether it is skipped.
+    """
+    skipped = iter(left_out)
     try:
-        places = clauses(text)
+        places = clauses(text, lambda start, end: next(skipped))
     except ClauseError:
         return None
     return [p.clause for p in places], sorted(a.text for p in places for a in atoms(text, p) if a.kind == COMMENT)
 
 
-def _clause(text: str, place: Place) -> str:
-    line = text[text.rfind("\n", 0, place.word.start) + 1 : place.word.start]
+def _clause(text: str, start: int, statement: str, place: Place) -> str:
+    """Returns the formatted clause of a statement that begins at offset ``start`` of ``text``."""
+    first = text.rfind("\n", 0, start + place.word.start) + 1
+    line = text[first : start + place.word.start]
     base = line[: len(line) - len(line.lstrip())]
-    pieces = atoms(text, place)
-    one = _flat(pieces) if "\n" not in text[place.start : place.end] else None
-    behind = text[place.end :].partition("\n")[0]
-    if one is not None and place.start - (text.rfind("\n", 0, place.start) + 1) + len(one) + len(behind) <= WIDTH:
+    pieces = atoms(statement, place)
+    one = _flat(pieces) if "\n" not in statement[place.start : place.end] else None
+    behind = text[start + place.end :].partition("\n")[0]
+    if one is not None and start + place.start - (text.rfind("\n", 0, start + place.start) + 1) + len(one) + len(behind) <= WIDTH:
         return one
     out = _Lines()
     while pieces and pieces[0].kind == COMMENT and not pieces[0].own_line:

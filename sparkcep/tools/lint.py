@@ -6,17 +6,18 @@ It does not need Spark. The rules check the parsed clause; docs/tools.md explain
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sparkcep.clause import nodes
 from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.tokens import Span, statement_spans, tokenize
+from sparkcep.clause.tokens import Span, matching, statement_spans, tokenize
 from sparkcep.clause.tree import PAST_LAST, TO_FIRST, MatchClause
-from sparkcep.errors import ClauseError, nearest, position
+from sparkcep.errors import ClauseError, nearest, offset, position
 from sparkcep.plan.extend.approx import ALL, report
 from sparkcep.plan.extend.arcs import reads_texts
 from sparkcep.plan.facts import first_variables, nullable, occurrences, tree_of
@@ -24,11 +25,12 @@ from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
 from sparkcep.plan.split.conditions import conjuncts
 from sparkcep.sql.rewrite.rewrite import rewrite_all
-from sparkcep.tools.fences import never_taken, never_together
-from sparkcep.tools.statements import Place, clauses, comments
+from sparkcep.tools.jinja_mask import Masked, jinja_mask
+from sparkcep.tools.statements import Place, clauses, comments, open_clause
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 _OF_ROWS = frozenset("FIRST LAST PREV NEXT PRIOR SUM AVG MIN MAX".split())  # functions of a column's values in other rows
+_MAY_BE_CLAUSE = re.compile(r"PATTERN|MATCH_RECOGNIZE", re.I)  # every clause, and the beginning of one, has such a word
 _IGNORE = re.compile(r"(?:--|/\*)\s*sparkcep:\s*ignore\b[ \t]*([A-Z_]+(?:\s*,\s*[A-Z_]+)*)?")
 
 
@@ -57,17 +59,57 @@ IGNORE = "IGNORE"  # the code of findings about comments that ignore unknown rul
 def lint(text: str, double_quoted: bool = False) -> list[Finding]:
     """Returns the findings about the statements of ``text``, in order.
 
-    A statement has either its first error, or the findings of the rules. ``double_quoted``: whether text in double quotes is a
-    name.
+    A statement has either its first error, or the findings of the rules. ``text`` may hold Jinja, which is masked
+    (``tools/jinja_mask``). In such a text an error outside a clause is left out, because the rendered text may be right. An error
+    in a clause that holds ``{% ... %}``, or at a ``{{ ... }}``, is an info.
+
+    ``double_quoted``: whether text in double quotes is a name.
     """
+    masked = jinja_mask(text)
+    read = masked.text
     if double_quoted:
         try:
-            text = backticked(text)
+            read = backticked(read)
         except ClauseError as error:
-            return [_of_error(error)]
-    ignored, wrong = _ignored(text)
-    kept = [f for f in _findings(text) if f.severity == ERROR or (f.line, f.code) not in ignored]
-    return sorted([*kept, *wrong], key=lambda f: (f.line, f.column, f.code))
+            return list(_unmasked([_of_error(error)], masked))
+    ignored, wrong = _ignored(read)
+    kept = [f for f in _findings(read) if f.severity == ERROR or (f.line, f.code) not in ignored]
+    return sorted(_unmasked([*kept, *wrong], masked), key=lambda f: (f.line, f.column, f.code))
+
+
+def _unmasked(findings: Iterable[Finding], masked: Masked) -> Iterator[Finding]:
+    """Yields the findings about a masked text that hold for its source, with the source's words."""
+    for found in findings:
+        start = offset(masked.text, found.line, found.column)
+        end = start + len(found.fragment)
+        at_name = masked.any_in(start, end) or masked.restored(found.message) != found.message
+        severity = found.severity
+        if masked.spans and severity == ERROR:
+            clause = _clause_around(masked.text, start, end)
+            if clause is None:
+                continue
+            severity = INFO if at_name or masked.block_in(clause.start, clause.end) else ERROR
+        elif at_name and found.code != IGNORE:
+            continue
+        yield replace(found, severity=severity, message=masked.restored(found.message), fragment=masked.restored(found.fragment))
+
+
+def _clause_around(text: str, start: int, end: int) -> Span | None:
+    """Returns the place of the clause that ``text[start:end]`` is in, from its keyword to its parenthesis or the text's end."""
+    for at in (start, end):
+        try:
+            tokens = tokenize(text[:at])[:-1]
+        except ClauseError:  # the position is in a literal
+            continue
+        word = open_clause(tokens)
+        if word is not None:
+            try:
+                whole = tokenize(text)
+            except ClauseError:  # a literal is open until the end
+                return Span(tokens[word].start, len(text))
+            close = matching(whole).get(word + 1, len(whole) - 1)
+            return Span(tokens[word].start, whole[close].end)
+    return None
 
 
 def _findings(text: str) -> Iterator[Finding]:
@@ -77,18 +119,25 @@ def _findings(text: str) -> Iterator[Finding]:
         yield _of_error(error)
         return
     for span in spans:
-        # Blanks replace the text before, so that positions are those of the file.
-        alone = re.sub(r"[^\r\n]", " ", text[: span.start]) + span.of(text)
-        try:
-            rewrite_all(alone)
-            places = clauses(alone)
-            if not places and (unread := not_begun(alone)) is not None:
-                raise unread
-        except ClauseError as error:
-            yield _of_error(error)
+        statement = span.of(text)
+        if not _MAY_BE_CLAUSE.search(statement):
             continue
-        for place in places:
-            yield from _judged(alone, place)
+        line, column = position(text, span.start)
+        for found in _of_statement(statement):
+            yield replace(found, line=found.line + line - 1, column=found.column + (column - 1 if found.line == 1 else 0))
+
+
+@lru_cache(maxsize=256)
+def _of_statement(text: str) -> tuple[Finding, ...]:
+    """Returns the findings about one statement. An editor asks again after each change, and most statements are then as before."""
+    try:
+        rewrite_all(text)
+        places = clauses(text)
+        if not places and (unread := not_begun(text)) is not None:
+            raise unread
+    except ClauseError as error:
+        return (_of_error(error),)
+    return tuple(found for place in places for found in _judged(text, place))
 
 
 def _of_error(error: ClauseError) -> Finding:
@@ -110,6 +159,8 @@ def _ignored(text: str) -> tuple[set[tuple[int, str]], list[Finding]]:
     """
     out: set[tuple[int, str]] = set()
     wrong: list[Finding] = []
+    if "sparkcep" not in text:
+        return out, wrong
     try:
         tokens = tokenize(text)
     except ClauseError:
@@ -193,27 +244,6 @@ def _unreachable(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for arc in automaton.arcs:
         if arc.ends[0].lower() not in reached:
             yield arc.source[1], f"no arc leads from the START state to {arc.ends[0]}, so this arc is never taken"
-
-
-@_rule("NEVER_TAKEN", WARNING)
-def _never_taken(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    automaton = clause.automaton
-    if automaton is None or not automaton.arcs:
-        return
-    for arc, register in never_taken(automaton, _start(automaton), not automaton.tables):
-        if register is None:
-            yield arc.when.span, "the parts of this condition are never true together, so this arc is never taken"
-        else:
-            yield arc.when.span, f"this is never true for the values of {register} in the state {arc.ends[0]}, so this arc is never taken"
-
-
-@_rule("NEVER_TOGETHER", INFO)
-def _never_together(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    if clause.automaton is None:
-        return
-    for one, other in never_together(clause.automaton):
-        what = f"never true together with {one.when.span.of(clause.text)}, which also leaves {one.ends[0]}"
-        yield other.when.span, f"{what}: no row takes both arcs, unlike other arcs of a state"
 
 
 def _start(automaton: Automaton) -> str:

@@ -33,6 +33,7 @@ search:
 {count} statements that are wrong, each with the whole message that its writer gets: in `spark.sql`, data frames, the command line and cells alike. The spark-sql shell and JDBC say the same of all that is
 found before a statement runs; what the data make wrong comes there in Spark's own form, with the same class and place.
 The page is made from the tests (`python -m tests.cases.error_messages --write`), so the messages are those of this version. All error classes are in the [reference](reference_settings.md#errors).
+A statement that is right and returns too little is explained by [why](no_match.md).
 """
 
 

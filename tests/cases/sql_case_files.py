@@ -49,6 +49,7 @@ from functools import cache
 from pathlib import Path
 
 NULL = None
+IN_SPARK_ALONE = Path(__file__).with_name("in_spark_alone.txt")
 
 
 class CaseFileError(Exception):
@@ -82,6 +83,10 @@ class Case:
     contains: list[str] = field(default_factory=list)
     error: ExpectedError | None = None
 
+    def asks_for_rows(self) -> bool:
+        """Whether it asks for all rows by one statement, without arguments and settings."""
+        return not (self.error or self.params is not None or self.settings or len(self.statements) > 1 or self.contains or self.fails)
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -103,6 +108,16 @@ class CaseFile:
     views: list[str] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
+
+
+def name_of(file: CaseFile, case: Case) -> str:
+    """The name of a case in the whole corpus."""
+    return f"{file.path.parent.name}/{file.path.stem}/{case.name}"
+
+
+def in_spark_alone() -> frozenset[str]:
+    """The names of the cases that ask for rows which ``in_process`` cannot give."""
+    return frozenset(line for line in IN_SPARK_ALONE.read_text("utf-8").split("\n") if line and not line.startswith("#"))
 
 
 def split_top_level(text: str, separator: str) -> list[str]:

@@ -1,7 +1,8 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. Of the cases that start a job, the default run takes the first of each file and then each
-32nd. The wider run takes a third of the rest.
+``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 32nd of
+these, and the wider run each tenth. Of the other cases that start a job, the default run takes the first of each file, and the
+wider run half of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
 each eighth of them in Spark too. The default run takes each second one of the other errors, and the wider run takes the rest. In
@@ -18,14 +19,15 @@ import pytest
 import sparkcep
 from sparkcep.errors import ClauseError
 from tests.cases.error_messages import message
-from tests.cases.sql_case_files import Case, CaseFile, CaseFileError, is_ordered, read_case_file
+from tests.cases.sql_case_files import Case, CaseFile, CaseFileError, in_spark_alone, is_ordered, name_of, read_case_file
 from tests.support.views import drop_views
 
 FOLDER = Path(__file__).resolve().parent
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 32, 3  # of the cases that start a job, in the default run, and of those that it leaves in the wider one
+STEP, WIDER = 32, 10  # of the cases that also run without Spark, one is in the default run, and one in the wider run
+ALONE = 2  # of the others that start a job, one is in the wider run
 IN_SPARK = 8  # of so many error cases that the reader finds, one is asked of Spark as well
 
 
@@ -47,10 +49,11 @@ def found_by_the_reader(case: Case) -> ClauseError | None:
 
 
 def _parameters():
-    found = 0
+    found = both = 0
+    alone = in_spark_alone()
     for path in FILES:
         file = read_case_file(path)
-        with_jobs = without = 0
+        with_jobs = without = 0  # of those that only Spark answers
         for case in file.cases:
             marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
             if found_by_the_reader(case):
@@ -59,10 +62,13 @@ def _parameters():
             elif starts_no_job(case):
                 marks += [pytest.mark.further] if without % 2 else []
                 without += 1
+            elif case.asks_for_rows() and name_of(file, case) not in alone:
+                marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER else [pytest.mark.further]
+                both += 1
             else:
-                marks += [] if with_jobs % STEP == 0 else [pytest.mark.slow] if with_jobs % WIDER else [pytest.mark.further]
+                marks += [] if with_jobs == 0 else [pytest.mark.slow] if with_jobs % ALONE else [pytest.mark.further]
                 with_jobs += 1
-            yield pytest.param(file, case, marks=marks, id=f"{path.parent.name}/{path.stem}/{case.name}")
+            yield pytest.param(file, case, marks=marks, id=name_of(file, case))
 
 
 def test_errors_that_the_reader_finds():

@@ -104,6 +104,7 @@ def test_an_interrupt_is_one_line():
     assert command.wait(60) == -signal.SIGINT
 
 
+@pytest.mark.slow  # tests/docs runs such a command of the README, tests/spark/files reads and writes Parquet
 @pytest.mark.process
 def test_run_over_files(tmp_path):
     pd.DataFrame({"day": range(1, 9), "price": [12, 17, 14, 11, 15, 20, 16, 19]}).to_parquet(tmp_path / "ticks.parquet")

@@ -1,12 +1,13 @@
-"""Files for editors, made from the grammar: ``python -m tests.grammar.editors --write``.
+"""Files for editors, made from the grammar and the reference: ``python -m tests.grammar.editors --write``.
 
 ``grammar/vscode`` is an extension for Visual Studio Code; editors that read TextMate grammars (Sublime Text, JetBrains' bundles,
-``bat``) take its ``syntaxes`` alone. The words come from the grammar's terminals; a rule tells what kind of word each is.
+``bat``) take its ``syntaxes`` alone. The words come from the grammar's terminals; a rule says what kind of word each is.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from lark.lexer import PatternStr
 from tests.grammar.generate import GRAMMAR_FILE, grammar
 
 FOLDER = GRAMMAR_FILE.parent / "vscode"
+EDITOR = GRAMMAR_FILE.parents[1] / "sparkcep" / "editor"
 SCOPE = "meta.match-recognize.sql"
 _EXPRESSION = "expression"  # the rule below which words are those of expressions
 _NAMES = {"any_name", "variable", "arc_name", "table_alias", "target", "name"}  # rules of names, in which every word may stand
@@ -159,22 +161,67 @@ SNIPPETS = {
 }  # fmt: skip
 
 
-FILES = ("package.json", "syntaxes/match_recognize.tmLanguage.json", "snippets/match_recognize.json")
+FILES = ("package.json", "syntaxes/match_recognize.tmLanguage.json", "snippets/match_recognize.json", "reference.json")
+DOCS = GRAMMAR_FILE.parents[1] / "docs"
+PAGES = ("standard", "selection", "automaton", "approx", "ranking")  # of the reference, with a section for each option
+# words below a section of another name
+_BELOW = {
+    "EVENT SELECTION": ("STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH", "FIRST MATCH"),
+    "AUTOMATON": ("REGISTER", "STATE", "ARC", "ARCS FROM", "LIFETIME TO", "CHANGES IN", "REPORT CHANGES", "REPORT NET", "SPECULATE"),
+}  # fmt: skip
+_ROW = re.compile(r"^\| (`.*?) \| (.*?) \| (.*?) \| (.*?) \| \[.*?\]\((.*?)\) \|$", re.M)
+
+
+def reference() -> dict[str, dict[str, dict[str, str]]]:
+    """The functions and options of the reference, by their words, each with its first paragraph and its place in the docs."""
+    sections: dict[str, dict[str, str]] = {}
+    for page in PAGES:
+        name = f"reference_{page}.md"
+        for found in re.finditer(r"^## (.+)\n\n((?:.+\n)+)", (DOCS / name).read_text("utf-8"), re.M):
+            anchor = re.sub(r"[^\w -]", "", found[1].lower()).replace(" ", "-")
+            about = {"about": _plain(found[2]), "page": f"{name}#{anchor}"}
+            for words in found[1].split(", "):
+                if words.isupper() or "_" in words:
+                    sections[words] = about
+    options = {words: about for words, about in sections.items() if "_" not in words}
+    options |= {words: options[section] for section, below in _BELOW.items() for words in below}
+    functions: dict[str, dict[str, str]] = {}
+    for signatures, where, kind, about, page in _ROW.findall((DOCS / "reference.md").read_text("utf-8")):
+        for signature in re.findall(r"`([^`]+)`", signatures):
+            name = signature.partition("(")[0].upper()
+            more = sections.get(name, {}).get("about", "")
+            functions[name] = {"signature": signature, "where": where, "type": kind, "about": about, "more": more, "page": page}
+            options.pop(name, None)
+    return {"functions": functions, "options": options}
+
+
+def _plain(text: str) -> str:
+    """A paragraph in one line, or a table, without links."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).strip()
+    return text if text.startswith("|") else " ".join(text.split())
 
 
 def files() -> Iterator[tuple[Path, str]]:
     """The files with their contents, in the order of FILES."""
+    settings = {
+        "sparkcep.command": {"type": "array", "items": {"type": "string"}, "default": ["sparkcep", "lsp"], "description": "The command that starts the language server, with its arguments."},
+        "sparkcep.docs": {"type": "string", "default": "", "description": "The address of sparkcep's documentation, which errors link to."},
+        "sparkcep.doubleQuotedIdentifiers": {"type": "boolean", "default": False, "description": "Read double-quoted text as a name, as spark.sql.ansi.doubleQuotedIdentifiers does."},
+    }  # fmt: skip
     package = {
-        "name": "sparkcep", "displayName": "MATCH_RECOGNIZE for Spark SQL", "description": "Colours and snippets for MATCH_RECOGNIZE inside SQL", "version": "0.1.0", "license": "Apache-2.0",
-        "publisher": "sparkcep", "engines": {"vscode": "^1.75.0"}, "categories": ["Programming Languages", "Snippets"],
+        "name": "sparkcep", "displayName": "MATCH_RECOGNIZE for Spark SQL", "description": "Errors, completion, colours and snippets for MATCH_RECOGNIZE inside SQL", "version": "0.1.0", "license": "Apache-2.0",
+        "publisher": "sparkcep", "engines": {"vscode": "^1.82.0"}, "categories": ["Programming Languages", "Snippets", "Linters", "Formatters"],
+        "main": "./extension.js", "activationEvents": ["onLanguage:sql", "onLanguage:jinja-sql", "onLanguage:python", "onNotebook:jupyter-notebook"],
+        "dependencies": {"vscode-languageclient": "^9.0.1"},
         "contributes": {
             "grammars": [{"path": "./syntaxes/match_recognize.tmLanguage.json", "scopeName": "source.sql.match-recognize", "injectTo": ["source.sql"]}],
             "snippets": [{"language": "sql", "path": "./snippets/match_recognize.json"}],
+            "configuration": {"title": "sparkcep", "properties": settings},
         },
     }  # fmt: skip
     snippets = {name: {"prefix": prefix, "description": about, "body": body.splitlines()} for name, (prefix, about, body) in SNIPPETS.items()}
-    for path, content in zip(FILES, (package, textmate(), snippets), strict=True):
-        yield FOLDER / path, json.dumps(content, indent=2) + "\n"
+    for path, content in zip(FILES, (package, textmate(), snippets, reference()), strict=True):
+        yield (EDITOR if path == "reference.json" else FOLDER) / path, json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

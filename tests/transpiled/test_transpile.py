@@ -14,7 +14,7 @@ from sparkcep.clause.tokenizer import dialect_of
 from sparkcep.cli.cli import main
 from sparkcep.dialect.engines import ENGINES
 from sparkcep.errors import ClauseError
-from tests.cases.sql_case_files import read_case_file
+from tests.cases.sql_case_files import in_spark_alone, name_of, read_case_file
 from tests.cases.test_sql_cases import Views, check_case, starts_no_job
 from tests.selection import first, one_in
 from tests.transpiled import meanings
@@ -22,6 +22,8 @@ from tests.transpiled.expressions import EXPRESSIONS, ROWS
 
 FILES = [read_case_file(path) for path in sorted(Path(__file__).resolve().parent.glob("*.test"))]
 CASES = [(file, case) for file in FILES for case in file.cases]
+OF_ROWS = [pytest.param(file, case, id=f"{file.path.stem}/{case.name}") for file, case in CASES if not starts_no_job(case)]
+ALONE = in_spark_alone()
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +31,21 @@ def views(spark):
     return Views(spark)
 
 
-@pytest.mark.parametrize(("file", "case"), one_in(24, [pytest.param(file, case, id=f"{file.path.stem}/{case.name}") for file, case in CASES if not starts_no_job(case)], wider=2))
+@pytest.mark.parametrize(
+    ("file", "case"),
+    [
+        *one_in(24, [param for param in OF_ROWS if name_of(*param.values) in ALONE], wider=2),
+        *one_in(24, [param for param in OF_ROWS if name_of(*param.values) not in ALONE], wider=12),  # tests/cases/test_in_process.py has all
+    ],
+)
 def test_rows(spark, views, file, case):
     views.load(file)
+    check_case(spark, replace(case, statements=[sparkcep.transpile(case.statements[-1], case.read).sql]))
+
+
+@pytest.mark.parametrize(("file", "case"), OF_ROWS)
+def test_notes(file, case):
     done = sparkcep.transpile(case.statements[-1], case.read)
-    check_case(spark, replace(case, statements=[done.sql]))
     assert len(done.notes) == len(case.notes), done.notes
     for note, text in zip(done.notes, case.notes):
         assert text in str(note)

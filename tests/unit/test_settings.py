@@ -16,7 +16,7 @@ def test_a_setting_has_two_names_and_the_sessions_goes_first(key):
     member = LIMITS[key]
     assert getattr(Settings.read({key: "7"}.get), member) == 7 == getattr(Settings.read({f"spark.{key}": "7"}.get), member)
     assert getattr(Settings.read({key: "7", f"spark.{key}": "9"}.get), member) == 7
-    assert Settings.read({"spark.sparkcep.native": "prefer"}.get).native == "prefer"
+    assert Settings.read({"spark.sparkcep.slices": "always"}.get).slices == "always"
 
 
 @pytest.mark.parametrize("key", NUMBERS)

@@ -398,10 +398,14 @@ class BestEffortSearch(FrontierSearch):
         budget = search.approx.budget
         merging = task.limits.merging and (search.negation_rules is None or not search.negation_rules.apart)
         order = np.int64(budget_layout.BY_UTILITY) if self.utilities.wanted else search.order
-        return searching.budgeted_partitions(
-            search.net, np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens,
-            self.ahead, self.saved_runs, self.clock, self.agents, self.recorded, self.utilities, self.learned, self.looking, self.negations, self.classes, with_room(self.cargo, self.room), self.ground, self.state,
+        arrays = searching.SearchArrays(
+            search.net, self.clock, self.agents, self.recorded, self.utilities, self.learned, self.looking, self.negations, self.classes,
+            with_room(self.cargo, self.room), self.ground,
         )  # fmt: skip
+        return searching.budgeted_partitions(
+            np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens, self.ahead,
+            self.saved_runs, arrays, self.state,
+        )
 
     def grow(self) -> None:
         full = int(self.state[layout.S_DETAIL])

@@ -303,7 +303,7 @@ class _Task:
         else:
             item, rest = b.rank_spans, (self.span, k, width, slack, neg)
         while True:
-            code = item(self.net, stream, store.pool, store.lists, store.work, store.used, store.state, store.out, *rest)
+            code = item(b.KBestArrays(self.net, stream, store.pool, store.lists, store.work, store.used, store.state, store.out), *rest)
             if code == b.DONE:
                 break
             if code == b.GROW:

@@ -33,6 +33,7 @@ from sparkcep.compiler.net.net import E_COST
 from sparkcep.kernels.budget.candidates import collect, forget_candidates
 from sparkcep.kernels.budget.choice import choose, find_features
 from sparkcep.kernels.budget.exploration import agent_begins, dismiss_agents, explore, seed_agents
+from sparkcep.kernels.budget.features import Clock
 from sparkcep.kernels.budget.layout import (
     A_EDGE,
     CANDIDATES_FULL,
@@ -49,16 +50,18 @@ from sparkcep.kernels.budget.layout import (
     SAVED_FULL,
     UNJUDGED,
 )
-from sparkcep.kernels.budget.negation import set_floor
-from sparkcep.kernels.budget.q_learning import G_CLASS
+from sparkcep.kernels.budget.negation import NegationArrays, set_floor
+from sparkcep.kernels.budget.q_learning import G_CLASS, Agents
 from sparkcep.kernels.budget.save_runs import raise_floor, restore, restore_utilities, resume, save
 from sparkcep.kernels.budget.trial import complete_all, count_match_point, has_room, settle, try_candidate
+from sparkcep.kernels.budget.utility import Utilities
 from sparkcep.kernels.common.cursor import bounds
 from sparkcep.kernels.common.hash_table import mixed
 from sparkcep.kernels.common.layout import DONE, ERROR, FULL, GROW, O_START, S_DETAIL, S_NUMBER, S_PART, S_START
 from sparkcep.kernels.common.run_chains import C_EDGE, C_JUMP, C_PARENT, C_ROWS, NONE
-from sparkcep.kernels.frontier.payload import K_ENTRIES, K_UNEMITTED, emit_match, mark, report
-from sparkcep.kernels.frontier.run_classes import CROWD, F_ALIVE, F_HASHED, F_SWEEP, I_AFTER, bury, crowd
+from sparkcep.kernels.frontier.frontier import Looking
+from sparkcep.kernels.frontier.payload import K_ENTRIES, K_UNEMITTED, Runs, emit_match, mark, report
+from sparkcep.kernels.frontier.run_classes import CROWD, F_ALIVE, F_HASHED, F_SWEEP, I_AFTER, Classes, bury, crowd
 from sparkcep.kernels.jit.cache import allocating, embedded, kernel
 
 
@@ -169,18 +172,26 @@ class Ground(NamedTuple):
     coverage: np.ndarray
 
 
-# -- choice: Algorithm 2, and our own -----------------------------------------------------------------------------------
+class SearchArrays(NamedTuple):
+    """The records that candidates, trials and agents share. The class of each says what it holds."""
 
-
-# -- trials -----------------------------------------------------------------------------------------------------------
-
-
-# -- agents: Algorithm 6 ----------------------------------------------------------------------------------------------
+    net: BudgetNet
+    clock: Clock
+    agents: Agents
+    history: HistoryArrays
+    utilities: Utilities
+    learned: Learned
+    looking: Looking
+    negations: NegationArrays
+    classes: Classes
+    runs: Runs
+    ground: Ground
 
 
 @embedded
-def _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned, looking, negations, classes, runs, ground, state):
+def _entered(part, low, high, saved_runs, arrays, state):
     """Begins or resumes the search of a partition. Returns False if a saved run cannot be restored."""
+    agents, utilities, negations, runs = arrays.agents, arrays.utilities, arrays.negations, arrays.runs
     if utilities.wanted:
         utilities.many[0] = 0
         utilities.many[1] = 0
@@ -192,12 +203,12 @@ def _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned
         return True
     if negations.some and high > low:
         raise_floor(part, low, high, saved_runs, negations, runs)
-    if not resume(part, low, high, saved_runs, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
+    if not resume(part, low, high, saved_runs, arrays, state):
         return False
     if utilities.wanted:
         restore_utilities(part, saved_runs, utilities)
     if agents.wanted:
-        count = restore(part, low, high, saved_runs, net, looking, negations, classes, agents, runs, state)
+        count = restore(part, low, high, saved_runs, arrays.net, arrays.looking, negations, arrays.classes, agents, runs, state)
         if count < 0:
             return False
         state[Q_AGENTS] = count
@@ -306,16 +317,13 @@ def compact_entries(agents, classes, utilities, learned, runs, ground, state):
 
 
 @kernel
-def budgeted_partitions(
-    net, checks, order, proxies, merging, letters, offsets, opens, ahead, saved_runs, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground, state,
-):
+def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens, ahead, saved_runs, arrays, state):
     """Searches the partitions. Returns DONE, FULL, GROW (``state[S_DETAIL]``: what is full, or that a run is LOST) or ERROR.
 
     If conditions of negations look at the match, GROW also asks for a verdict on the runs in ``ground.done`` (UNJUDGED). The caller
     then writes to Q_DONE how many of them are left.
 
     Args:
-        net: :class:`BudgetNet`.
         checks: how many candidates of a row are tried, 0 for all.
         order: the order of the tries, PLAIN to BY_UTILITY.
         proxies: whether only the best of runs with equal futures is kept; else all are.
@@ -325,8 +333,9 @@ def budgeted_partitions(
         opens: int64 (partitions, OPEN_FIELDS), as in :mod:`sparkcep.kernels.frontier.frontier`.
         ahead: int64 (partitions), how many last rows of a growing partition are not searched yet.
         saved_runs: :class:`sparkcep.kernels.budget.save_runs.SavedRuns` of growing partitions.
-        looking: as in :mod:`sparkcep.kernels.frontier.frontier`.
+        arrays: :class:`SearchArrays`.
     """
+    net, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground = arrays
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]
     outcome = DONE
@@ -334,7 +343,7 @@ def budgeted_partitions(
         low, high, going, limit = bounds(part, offsets, opens, ahead[part])
         if state[Q_ENTERED] <= part:
             state[Q_ENTERED] = part + 1
-            if not _entered(part, low, high, saved_runs, net, clock, agents, utilities, learned, looking, negations, classes, runs, ground, state):
+            if not _entered(part, low, high, saved_runs, arrays, state):
                 state[S_DETAIL] = LOST
                 outcome = GROW
                 break
@@ -364,7 +373,7 @@ def budgeted_partitions(
                     break
                 state[Q_DONE] = 0
                 if agents.wanted:
-                    used = explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
+                    used = explore(count, checks, part, row, low, high, here, proxies, arrays, state)
                     if used < 0:
                         outcome = ERROR
                         break
@@ -380,7 +389,7 @@ def budgeted_partitions(
                 # The heap's end has the chosen candidates, the first one last.
                 for i in range(count - 1, count - tried - 1, -1):
                     entries = state[K_ENTRIES]
-                    added = try_candidate(ground.heap[i], part, row, low, high, added, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state)
+                    added = try_candidate(ground.heap[i], part, row, low, high, added, proxies, arrays, state)
                     if added < 0:
                         break
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:

@@ -38,18 +38,19 @@ from sparkcep.kernels.jit.cache import embedded, kernel
 
 
 @embedded
-def _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
+def _agent_takes(place, e, start, last, part, row, low, high, proxies, arrays, state):
     """:func:`take_candidate` for an agent: counts one visit and one try."""
     vector = np.int64(NONE)
     utility_code = np.int64(NONE)
-    if learned.wanted:
-        vector = feature_vector(part, code_of(e, start, last, row, clock.intervals, net, clock), learned, state)
-        learned.vectors[vector, V_VISITS] += 1
-    if utilities.wanted:
-        utility_code = code_of(e, start, last, row, utilities.intervals, net, clock)
-        was_tried(utility_code, part, utilities)
-    before = runs.run[place] if place != NONE else np.int64(NONE)
-    return take_candidate(place, e, before, vector, utility_code, row, low, high, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state)
+    if arrays.learned.wanted:
+        code = code_of(e, start, last, row, arrays.clock.intervals, arrays.net, arrays.clock)
+        vector = feature_vector(part, code, arrays.learned, state)
+        arrays.learned.vectors[vector, V_VISITS] += 1
+    if arrays.utilities.wanted:
+        utility_code = code_of(e, start, last, row, arrays.utilities.intervals, arrays.net, arrays.clock)
+        was_tried(utility_code, part, arrays.utilities)
+    before = arrays.runs.run[place] if place != NONE else np.int64(NONE)
+    return take_candidate(place, e, before, vector, utility_code, row, low, high, proxies, arrays, state)
 
 
 @embedded
@@ -88,14 +89,15 @@ def _next_place(place, at_state, last, row, here, agents, net, looking, negation
 
 
 @embedded
-def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
+def _turn(i, left, part, row, low, high, here, proxies, arrays, state):
     """The turn of an agent that has ``left`` checks: (checks it used, whether it goes on). The first value is -1 for an error."""
+    agents, runs = arrays.agents, arrays.runs
     while True:
         place, at_state = agents.alive[i, G_CLASS], agents.alive[i, G_STATE]
         entry = runs.run[place]
         start, last = first_row(entry, row, runs), runs.at[entry]
-        letter, e = _next_place(place, at_state, last, row, here, agents, net, looking, negations, classes, runs)
-        at = state_of(at_state, when(start, last, row, agents.intervals, clock), letter, agents)
+        letter, e = _next_place(place, at_state, last, row, here, agents, arrays.net, arrays.looking, arrays.negations, arrays.classes, runs)
+        at = state_of(at_state, when(start, last, row, agents.intervals, arrays.clock), letter, agents)
         action, greatest = chosen(at_state, at, letter, part, agents)
         first = agents.agent_states[at_state, S_FIRST]
         count = agents.agent_states[at_state, S_END] - first
@@ -110,12 +112,12 @@ def _turn(i, left, part, row, low, high, here, proxies, agents, net, clock, look
             agents.alive[i, G_STATE] = agents.options[first + action - count, O_SKIP]
             agents.earned[i] = agents.rewards[first + action - count]
             continue
-        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
+        got = _agent_takes(place, e, start, last, part, row, low, high, proxies, arrays, state)
         if got <= 0:
             return 1 if got == 0 else -1, True
         agents.earned[i] = agents.rewards[first + action]
-        goes_on = _advances(i, place, e, row, agents, net, looking, negations, classes, runs, state)
-        give_back(place, classes, state)
+        goes_on = _advances(i, place, e, row, agents, arrays.net, arrays.looking, arrays.negations, arrays.classes, runs, state)
+        give_back(place, arrays.classes, state)
         return 1, goes_on
 
 
@@ -149,12 +151,13 @@ def agent_begins(e, row, agents, net, looking, negations, classes, runs, state):
 
 
 @kernel
-def explore(count, checks, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
+def explore(count, checks, part, row, low, high, here, proxies, arrays, state):
     """Runs the turns of all agents, oldest first, and begins a new one if candidates are left out.
 
     Returns the number of checks used, or -1 for an error. From the first row that leaves out candidates, one check in SHARE of each
     row is saved for agents. They also have the checks that candidates do not need.
     """
+    net, agents, classes = arrays.net, arrays.agents, arrays.classes
     short = count > checks
     spare = max(checks - count, 0)
     if short or state[Q_SAVED] > 0:  # nothing is to be explored while no candidate is left out
@@ -171,7 +174,7 @@ def explore(count, checks, part, row, low, high, here, proxies, agents, net, clo
             learn(kept, 0.0, agents)
             give_back(place, classes, state)
             continue
-        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, agents, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
+        took, goes_on = _turn(kept, most - used, part, row, low, high, here, proxies, arrays, state)
         if took < 0:
             return np.int64(-1)
         used += took
@@ -180,14 +183,14 @@ def explore(count, checks, part, row, low, high, here, proxies, agents, net, clo
         else:
             learn(kept, 0.0, agents)
     state[Q_AGENTS] = kept
-    seed = seed_agents(count, net, clock, agents, ground, state) if short and used < most else np.int64(NONE)
+    seed = seed_agents(count, net, arrays.clock, agents, arrays.ground, state) if short and used < most else np.int64(NONE)
     if seed != NONE:
-        e = ground.candidates[seed, A_EDGE]
-        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, net, clock, looking, negations, classes, utilities, learned, runs, ground, state)
+        e = arrays.ground.candidates[seed, A_EDGE]
+        got = _agent_takes(np.int64(NONE), e, row, row, part, row, low, high, proxies, arrays, state)
         if got < 0:
             return np.int64(-1)
         if got == 1:
-            agent_begins(e, row, agents, net, looking, negations, classes, runs, state)
+            agent_begins(e, row, agents, net, arrays.looking, arrays.negations, classes, arrays.runs, state)
         used += 1
     # At least 1, so that saving goes on.
     state[Q_SAVED] = max(state[Q_SAVED] - SHARE * max(used - spare, 0), min(state[Q_SAVED], 1))

@@ -100,23 +100,24 @@ def labelled(entry, before, e, net, ground):
 
 
 @kernel
-def resume(part, low, high, saved_runs, net, clock, looking, negations, classes, utilities, learned, runs, ground, state):
+def resume(part, low, high, saved_runs, arrays, state):
     """Restores the runs of a partition in order. Returns False if a saved run is impossible for these rows. The caller has made
     room."""
+    net, utilities, classes, runs = arrays.net, arrays.utilities, arrays.classes, arrays.runs
     kept = saved_runs.before
     first = kept.until[part, L_ENTRIES]
     for i in range(first, kept.until[part + 1, L_ENTRIES]):
         entry, row, e, before = i - first, kept.entries[i, 0], kept.entries[i, 1], kept.entries[i, 2]
         append(runs.pool, entry, before, e, runs.positions[row])
         runs.at[entry] = row
-        labelled(entry, before, e, net, ground)
+        labelled(entry, before, e, net, arrays.ground)
         if utilities.wanted:
             last = runs.at[before] if before != NONE else row
-            utilities.vector[entry] = code_of(e, first_row(entry, row, runs), last, row, utilities.intervals, net, clock)
-            learned.mark[entry] = NONE
+            utilities.vector[entry] = code_of(e, first_row(entry, row, runs), last, row, utilities.intervals, net, arrays.clock)
+            arrays.learned.mark[entry] = NONE
     state[K_ENTRIES] = kept.until[part + 1, L_ENTRIES] - first
     for i in range(kept.until[part + 1, L_RUNS] - 1, kept.until[part, L_RUNS] - 1, -1):
-        c = _class_of(kept.runs[i, 0], low, high, saved_runs, net, looking, negations, classes, runs, state)
+        c = _class_of(kept.runs[i, 0], low, high, saved_runs, net, arrays.looking, arrays.negations, classes, runs, state)
         if c == NONE:
             return False
         node = classes.info[c, I_NODE]

@@ -139,11 +139,13 @@ def complete_all(edges, runs, ground, state):
 
 
 @embedded
-def take_candidate(place, e, before, vector, utility_code, row, low, high, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state):
+def take_candidate(place, e, before, vector, utility_code, row, low, high, proxies, arrays, state):
     """Lets a run with last entry ``before`` take the row by an edge, with these features.
 
     Returns 1 if it does, and then the newest entry is its own. Returns 0 if a condition does not hold, -1 for an error.
     """
+    net, looking, negations, classes = arrays.net, arrays.looking, arrays.negations, arrays.classes
+    utilities, learned, runs, ground = arrays.utilities, arrays.learned, arrays.runs, arrays.ground
     edges = net.edges
     v, target = edges[e, E_VAR], edges[e, E_TARGET]
     if looking.conditions.entry[v] >= 0 or looking.values.valued[target] == 1:
@@ -176,8 +178,10 @@ def take_candidate(place, e, before, vector, utility_code, row, low, high, proxi
 
 
 @embedded
-def try_candidate(i, part, row, low, high, count, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state):
+def try_candidate(i, part, row, low, high, count, proxies, arrays, state):
     """Tries a candidate. Returns how many classes the row has added by now, or -1 for an error."""
+    net, looking, negations, classes = arrays.net, arrays.looking, arrays.negations, arrays.classes
+    utilities, learned, runs, ground = arrays.utilities, arrays.learned, arrays.runs, arrays.ground
     place, e, before = ground.candidates[i, A_CLASS], ground.candidates[i, A_EDGE], ground.candidates[i, A_ENTRY]
     vector = np.int64(NONE)
     utility_code = ground.candidates[i, A_CODE_OF_UTILITY]
@@ -185,7 +189,7 @@ def try_candidate(i, part, row, low, high, count, proxies, net, looking, negatio
         vector = count_visit(i, part, row, net, learned, ground, state)
     if utilities.wanted:
         was_tried(utility_code, part, utilities)
-    got = take_candidate(place, e, before, vector, utility_code, row, low, high, proxies, net, looking, negations, classes, utilities, learned, runs, ground, state)
+    got = take_candidate(place, e, before, vector, utility_code, row, low, high, proxies, arrays, state)
     if got < 0:
         return -1
     if got == 0 or net.masks[net.edges[e, E_TARGET]] == 0:

@@ -183,6 +183,25 @@ class Out(NamedTuple):
     edges: np.ndarray
 
 
+class KBestArrays(NamedTuple):
+    """The arrays of one search.
+
+    Attributes:
+        pool: the chains of all entries, see :mod:`sparkcep.kernels.common.run_chains`.
+        used: int64, what is in use, see U_POOL and the following.
+        state: int64, where the search is, see S_ITEM and the following.
+    """
+
+    net: KBestNet
+    stream: KBestRows
+    pool: np.ndarray
+    lists: Lists
+    work: KBestWork
+    used: np.ndarray
+    state: np.ndarray
+    out: Out
+
+
 @kernel
 def largest_bits(letters, bits):
     """The largest absolute value of the floats ``bits`` int64 (variables, rows) at rows that fulfil their variable, as bits.
@@ -241,7 +260,7 @@ def _beyond_bound(pool, lists, i, score, parent, complete):
 
 
 @embedded
-def _collect(stream, pool, lists, work, used, source, target, edge, row, w, limit, slack, spans):
+def _collect(pool, lists, work, used, source, target, edge, row, w, limit, slack, spans):
     """Extends the entries of list ``source`` (NONE: the empty match) by ``row``, and notes them as a run of candidates for list
     ``target``.
 
@@ -579,12 +598,13 @@ def _best(lists, i, neg):
 
 
 @embedded
-def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, best, matches, spans, slack, neg):
+def take_rows(arrays, span, row, end, low, limit, best, matches, spans, slack, neg):
     """Extends all lists by the rows from ``row`` to ``end - 1``. Returns DONE, GROW or REBUILD.
 
     GROW and REBUILD are returned before row ``used[U_ROW]`` has changed anything but bounds.
 
     Args:
+        arrays: :class:`KBestArrays`.
         span: int64 (rows); if it is not empty, matches begin at ``span[row]`` or later.
         low: matches begin at this row or later.
         limit: entries of a node's list.
@@ -594,6 +614,8 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
         slack: what rounding may close; negative if lists have bounds.
         neg: the smallest score.
     """
+    net, stream, pool = arrays.net, arrays.stream, arrays.pool
+    lists, work, used = arrays.lists, arrays.work, arrays.used
     info = lists.info
     passes = slack < 0  # whether rows without effect are skipped
     begin = row  # first of the rows that are marked
@@ -649,14 +671,12 @@ def take_rows(net, stream, pool, lists, work, used, span, row, end, low, limit, 
                     if key >= 0 and (source < 0 or not _hopeless(lists, source, target, w)):
                         if info[target, L_FIRST] < low:
                             _purge(lists, target, low)
-                        if _collect(stream, pool, lists, work, used, source, target, e, row, w, limit, slack, False) == GROW:
+                        if _collect(pool, lists, work, used, source, target, e, row, w, limit, slack, False) == GROW:
                             return GROW
                 if matches and net.accepts[t] == 1 and (source < 0 or spans or not _hopeless(lists, source, MATCHES, w)):
                     if not spans and info[MATCHES, L_FIRST] < low:
                         _purge(lists, MATCHES, low)
-                    code = _collect(
-                        stream, pool, lists, work, used, source, MATCHES, e, row, w, best if spans else limit, slack, spans
-                    )
+                    code = _collect(pool, lists, work, used, source, MATCHES, e, row, w, best if spans else limit, slack, spans)
                     if code != DONE:
                         return code
         # Room is checked before the lists change, so after GROW the row can be taken once more.
@@ -789,11 +809,11 @@ def _learn(lists, state, best, limit):
 
 
 @kernel
-def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, high, heads, best, width, guided, most, slack, neg):
+def rank_windows(arrays, span, low, high, heads, best, width, guided, most, slack, neg):
     """The ``best`` first matches of each window of rows ``low[i]`` .. ``high[i] - 1``.
 
     Args:
-        net, stream, pool, lists, work, used, state, out: the arrays above.
+        arrays: :class:`KBestArrays`.
         span: empty.
         low, high: int64 (windows), ascending.
         heads: uint8 (windows), 1 if nothing is to be learnt from the windows before.
@@ -806,6 +826,7 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
     Returns:
         DONE, or GROW or FULL; then the caller makes room and calls again.
     """
+    net, pool, lists, used, state, out = arrays.net, arrays.pool, arrays.lists, arrays.used, arrays.state, arrays.out
     while state[S_ITEM] < low.shape[0]:
         i = state[S_ITEM]
         if state[S_STAGE] == START:
@@ -842,9 +863,7 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
                 limit = state[S_WIDTH]
             if state[S_AT] < high[i]:
                 near = slack if state[S_SLACK] == 1 else -1.0
-                code = take_rows(
-                    net, stream, pool, lists, work, used, span, state[S_AT], high[i], low[i], limit, best, True, False, near, neg
-                )
+                code = take_rows(arrays, span, state[S_AT], high[i], low[i], limit, best, True, False, near, neg)
                 state[S_AT] = used[U_ROW]
                 if code != DONE:
                     return code
@@ -892,13 +911,14 @@ def rank_windows(net, stream, pool, lists, work, used, state, out, span, low, hi
 
 
 @kernel
-def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, width, slack, neg):
+def rank_spans(arrays, first, best, width, slack, neg):
     """The ``best`` first matches of all rows whose last row ``r`` and first row ``s`` have ``first[r] <= s``. ``first`` int64
     (rows) ascends.
 
     The list of matches is never purged. The nodes' lists are rebuilt only if a match that ends at the row and is in no list could
     be among the best so far.
     """
+    pool, lists, used, state, out = arrays.pool, arrays.lists, arrays.used, arrays.state, arrays.out
     rows = first.shape[0]
     nowhere = first[:0]
     while state[S_ITEM] < rows:
@@ -906,18 +926,14 @@ def rank_spans(net, stream, pool, lists, work, used, state, out, first, best, wi
         wide = best if state[S_SLACK] == 1 else width
         near = slack if state[S_SLACK] == 1 else -1.0
         if state[S_STAGE] == ROWS:
-            code = take_rows(
-                net, stream, pool, lists, work, used, nowhere, state[S_AT], row, first[row], wide, best, False, True, near, neg
-            )
+            code = take_rows(arrays, nowhere, state[S_AT], row, first[row], wide, best, False, True, near, neg)
             state[S_AT] = used[U_ROW]
             if code != DONE:
                 return code
             state[S_STAGE] = START
         fresh = state[S_FRESH] == 1
         limit = wide if fresh else 2 * width
-        code = take_rows(
-            net, stream, pool, lists, work, used, first, row, row + 1 if fresh else rows, 0, limit, best, True, True, near, neg
-        )
+        code = take_rows(arrays, first, row, row + 1 if fresh else rows, 0, limit, best, True, True, near, neg)
         state[S_ITEM] = used[U_ROW]
         if state[S_ITEM] > row:
             state[S_FRESH] = 0

@@ -112,7 +112,7 @@ def history_of(clause: MatchClause) -> History | None:
         return None
     runs = (approx.runs or costs.PROXY) if learned else costs.ALL if costs.report(clause) == costs.ALL else costs.PROXY
     intervals = _whole(clause, approx.intervals, "INTERVALS", MAX_INTERVALS) if approx.intervals is not None else INTERVALS
-    return History(runs, intervals, tuple(_parts(clause, runs)))
+    return History(runs, intervals, tuple(_parts(clause)))
 
 
 def history_leaves(timed: str) -> tuple[OfHistory, ...]:
@@ -136,7 +136,7 @@ def fingerprint(history: History) -> str:
     return " ".join(f"{part.name}={part.digest}" for part in history.parts) + f" RUNS={history.runs} INTERVALS={history.intervals}"
 
 
-def _parts(clause: MatchClause, runs: str) -> list[Part]:
+def _parts(clause: MatchClause) -> list[Part]:
     """The parts of a clause that a history depends on, each as a digest of its words."""
     approx = clause.approx
     assert approx is not None and clause.window is not None

@@ -148,7 +148,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
     message = places.named(message)
     if failure.condition == "INVALID_TEMP_OBJ_REFERENCE" and "match_recognize" in str(failure.parameters):
-        return _of_view(places, statement)
+        return _of_view(statement)
     if not failure.spots:
         return _unplaced(failure, statement, message, places)
     fragment, start = failure.spots[0]
@@ -310,7 +310,7 @@ def _of_name(failure: Failure, span: Span, statement: str) -> ClauseError | None
     return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
 
 
-def _of_view(places: Places, statement: str) -> ClauseError:
+def _of_view(statement: str) -> ClauseError:
     """Returns the clause's own error for a permanent view if match_recognize is a function of this session only."""
     message = (
         "a permanent view needs the function match_recognize in every session. Write CREATE TEMPORARY VIEW, or start Spark with the settings that `sparkcep jar` prints"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # The format of a file, by the ending of its path.
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".orc": "orc"}
 # The names that shells of other engines use. JSON is one array; JSONL has a record per line.
-TEXTS = ("csv", "tsv", "json", "jsonl")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 # Spark's defaults cut times to milliseconds and trim texts. Quotes inside quotes are doubled, as in RFC 4180.
 _TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}

@@ -138,7 +138,7 @@ def _of_kafka(spark: SparkSession, source: Source) -> DataFrame:
         raise SourceError(f"--stream {source.name}={source.path}: {progress_text.splitlines()[0]}") from None
 
 
-def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], None]) -> None:
+def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[DataFrame, bool], object]) -> None:
     """Runs the query until it ends or is interrupted, and prints its progress. Raises ToolError for a statement without a stream.
 
     Without an output folder, ``shown`` receives the rows of each micro-batch, and whether they are the first rows.
@@ -167,7 +167,7 @@ def run(spark: SparkSession, frame: DataFrame, target: Target, shown: Callable[[
 class _Printing:
     """Prints the rows of each micro-batch."""
 
-    def __init__(self, shown: Callable[[DataFrame, bool], None]) -> None:
+    def __init__(self, shown: Callable[[DataFrame, bool], object]) -> None:
         self._shown, self._first = shown, True
 
     def __call__(self, rows: DataFrame, number: int) -> None:

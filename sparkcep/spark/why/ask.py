@@ -15,6 +15,7 @@ from sparkcep.spark.configured import setting, settings_of
 from sparkcep.spark.errors.exceptions import ClauseParseException
 from sparkcep.spark.session.frames import Keys, statement_over
 from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
+from sparkcep.spark.why.below import left_out
 from sparkcep.spark.why.counters import count, sample
 from sparkcep.spark.why.filtered import filtered
 from sparkcep.spark.why.partition import check_expression, fetch, locate
@@ -68,7 +69,7 @@ def why(
         partition_by, order_by: the keys of this clause, as :func:`sparkcep.match_recognize` takes them.
 
     Returns:
-        The answer. ``print`` shows it as text; it also has ``to_pandas()`` and ``to_json()``.
+        The answer. ``print`` shows it as text; it also has ``to_html()``, ``to_pandas()`` and ``to_json()``.
 
     Raises:
         ClauseError: the clause or the question is wrong (class WHY), or an option is not explained yet.
@@ -101,14 +102,15 @@ def why(
     def run(statement: str) -> DataFrame:
         return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
 
+    view = partial(view_text, session, run)
     try:
         _check(at, match, expect, show)
         level, steps = _level(session, redact), _steps(session)
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
         asked = input_of(text, which, settings)
         if at is None and match is None:
-            return _overall(run, asked, words, rows, partitions, level, steps)
-        return _answered(run, asked, Asked((), match, expect, words), at, rows, level, steps, partial(view_text, session, run), show)
+            return _overall(run, asked, words, rows, partitions, level, steps, view)
+        return _answered(run, asked, Asked((), match, expect, words), at, rows, level, steps, view, show)
     except ClauseParseException:
         raise
     except ClauseError as error:
@@ -134,7 +136,7 @@ def _check(at: str | None, match: int | None, expect: str | None, show: Sequence
         check_expression(text, "show", "expression")
 
 
-def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int) -> Why:
+def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int, view: Callable[[str], str]) -> Why:
     question = asked.question()
     try:
         totals = count(run, asked, question)
@@ -147,7 +149,8 @@ def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, par
         parts = sample(run, asked, question, partitions, rows) if totals.rows else ()
     if not parts:
         return Why(dict(words), True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
-    return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps)
+    hints = tuple(left_out(run, asked, question, totals, view))
+    return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps, hints=hints)
 
 
 def _answered(

@@ -48,7 +48,7 @@ class _Query:
     of_view: bool = False
 
 
-def filtered(run: Run, asked: Input, sql: str, at: str, values: Values, view: Callable[[str], str] = lambda name: "") -> list[str]:
+def filtered(run: Run, asked: Input, sql: str, at: str, values: Values, view: Callable[[str], str]) -> list[str]:
     """The lines that say which WHERE leaves the rows out. Empty if the question cannot go down.
 
     Args:

@@ -44,7 +44,7 @@ class Input:
 def input_of(sql: str, which: str | int | None, settings: Settings) -> Input:
     """The clause that a question is about. Raises ClauseError of class WHY if there is none, or if it is unclear."""
     settings = replace(settings, prefilter=False, slices=False)
-    found = [one for one in rewrite_all(sql, settings)[1] if not one.native]
+    found = rewrite_all(sql, settings)[1]
     if not found:
         raise ClauseError(WHY, "The statement lacks a MATCH_RECOGNIZE clause. Write the statement with its clause, not a view of it", sqlstate=SEMANTIC)
     chosen = found[0] if len(found) == 1 and which is None else _chosen(sql, found, which)

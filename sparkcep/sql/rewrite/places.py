@@ -45,7 +45,7 @@ class Places:
         self.user = text if user is None else user
         self.restored = False
         self._back = back
-        self._clauses = [_Clause(c) for c in clauses if not c.native]
+        self._clauses = list(map(_Clause, clauses))
         self._regions: dict[Span, list[_Clause]] = {}
 
     def find(self, start: int, end: int) -> Span:

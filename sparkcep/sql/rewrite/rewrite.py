@@ -38,7 +38,7 @@ from sparkcep.plan.records import Order, Ranking
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.plan.split.conditions import ORDER, ROW_NUMBER
 from sparkcep.plan.split.measures import ELEMENT, POSITION
-from sparkcep.settings import ALWAYS, DEFAULT, PREFER, Settings
+from sparkcep.settings import ALWAYS, DEFAULT, Settings
 from sparkcep.sql.explain import as_automaton
 from sparkcep.sql.prefilter.questions import Chooser, Framer, Question, Streamed
 from sparkcep.sql.prefilter.second_read import KEPT, UNFILTERED, Choice, Filter, kept_keys
@@ -300,10 +300,6 @@ class _Rewriter:
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
-        choice, native = _who_runs(clause, self.settings) if table is None else ("", False)
-        if native:
-            self.found.append(Rewritten(clause, plan, _input(plan, source, None), self.text[begin:end], source, origin, choice, native))
-            return
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         try:
             frame = self._frame(plan, source, begin, months)
@@ -312,8 +308,8 @@ class _Rewriter:
         filtering = UNFILTERED if frame else self._filtering(plan, source, begin, months)
         slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
         windows = self.settings.windows and frame is None and months is None and slicing.slices is None
-        sql = subquery(plan, source, self.explaining, months, choice, filtering, slicing, frame, windows)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, choice, filtering=filtering, slicing=slicing))
+        sql = subquery(plan, source, self.explaining, months, filtering, slicing, frame, windows)
+        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, filtering, slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 
@@ -502,21 +498,6 @@ def _at_key(error: ClauseError, clause: MatchClause) -> ClauseError:
     return error_at(clause.text, span.start, span.end, error.error_class.removeprefix("SPARKCEP."), message, error.sqlstate)
 
 
-def _who_runs(clause: MatchClause, settings: Settings) -> tuple[str, bool]:
-    """Decides whether sparkcep or the platform's own clause runs.
-
-    Returns EXPLAIN's line about it, and whether it is the platform's.
-    """
-    if settings.native != PREFER:
-        return "", False
-    from sparkcep.sql.rewrite.databricks_subset import outside
-
-    reason = outside(clause)
-    if reason is None:
-        return "left to the platform's own MATCH_RECOGNIZE: sparkcep.native is prefer, and the platform supports this clause", True
-    return f"run by sparkcep although sparkcep.native is prefer: {reason}", False
-
-
 def _unasked(names: str | None) -> str:
     """Says why a clause's table cannot be sampled. ``names``: the WITH that makes it readable; None if it is unknown."""
     return "an inner WITH may define its table's names" if names is None else "its table cannot be sampled without a session, as in spark.sql"
@@ -547,7 +528,7 @@ def _string_value(literal: str) -> str:
 
 
 def subquery(
-    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, choice: str = "", filtering: Choice = UNFILTERED,
+    plan: Plan, source: str, explaining: bool = False, months: Months | None = None, filtering: Choice = UNFILTERED,
     slicing: Slicing = WHOLE, frame: str | None = None, windows: bool = False,
 ) -> str:
     """Returns the parenthesised SELECT that replaces a clause over ``source``.
@@ -557,7 +538,6 @@ def subquery(
         source: the table as SQL text.
         explaining: whether to add the lines for EXPLAIN.
         months: the year-month intervals of the clause.
-        choice: a line before EXPLAIN's other lines.
         filtering: the choice about a second read.
         slicing: the choice about slices.
         frame: a table that replaces the call of the table function, and the ranking that Spark would do above it.
@@ -569,7 +549,7 @@ def subquery(
     if explaining:
         from sparkcep.sql.explain.describe import describe
 
-        lines = "\n".join("--sparkcep " + line for line in [*([choice] if choice else []), *describe(plan, filtering, slicing).splitlines()])
+        lines = "\n".join("--sparkcep " + line for line in describe(plan, filtering, slicing).splitlines())
         about = ", r'" + lines.replace("'", '"') + "'"
     slices = slicing.slices
     call = frame or f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"

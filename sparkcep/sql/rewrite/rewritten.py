@@ -54,11 +54,9 @@ class Rewritten:
         clause: its AST.
         plan: its plan.
         input: the table function's input.
-        sql: the subquery that replaced it; its own text if ``native``.
+        sql: the subquery that replaced it.
         source: the table before it.
         origin: its position.
-        choice: why it was replaced or left to the platform's own clause; "" if the settings allow no choice.
-        native: whether it was left to the platform.
         filtering: the choice about a second read of the table.
         slicing: the choice about time slices.
     """
@@ -69,7 +67,5 @@ class Rewritten:
     sql: str
     source: str
     origin: Origin
-    choice: str = ""
-    native: bool = False
     filtering: Choice = UNFILTERED
     slicing: Slicing = WHOLE

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.draw.timeline import Timeline
 from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.forms.blocks import blocks
 
 if TYPE_CHECKING:
     import pandas
@@ -71,7 +73,9 @@ class ShownDecision:
 
 @dataclass(frozen=True)
 class Why:
-    """An answer of :func:`sparkcep.why`. Printed, it explains; :meth:`to_pandas` and :meth:`to_json` have its parts.
+    """An answer of :func:`sparkcep.why`. Printed, it explains.
+
+    :meth:`to_html`, :meth:`to_pandas` and :meth:`to_json` are its other forms.
 
     Attributes:
         question: the arguments of the question.
@@ -86,6 +90,7 @@ class Why:
         lines: the lines of the text form.
         shown: for ``show``, the rows with their values as text. The first value is the row's number, then ORDER BY's first key.
         report: if the engine does not find the traced matches, what to report, as JSON text: plan, redacted rows and both lists.
+        timelines: the pictures of the HTML form.
     """
 
     question: Mapping[str, object]
@@ -103,6 +108,10 @@ class Why:
     lines: tuple[str, ...] = field(default=(), repr=False)
     shown: tuple[tuple[str, ...], ...] = ()
     report: str = field(default="", repr=False)
+    timelines: tuple[Timeline, ...] = field(default=(), repr=False)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))  # IPython in a terminal
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -115,5 +124,17 @@ class Why:
 
     def to_json(self) -> str:
         """The answer as JSON text. ``schema`` is the version of its form."""
-        found: dict[str, Any] = {"schema": SCHEMA} | {name: part for name, part in asdict(self).items() if name != "report"}
+        found: dict[str, Any] = {"schema": SCHEMA} | asdict(replace(self, timelines=()))
+        del found["timelines"], found["report"]
         return json.dumps(found, ensure_ascii=False)
+
+    def to_html(self) -> str:
+        """The answer as one HTML page with timelines. The page runs nothing and loads nothing."""
+        from sparkcep.draw.why import answer_page
+
+        return answer_page(self.verdict, blocks(self.lines, self.timelines))
+
+    def _repr_html_(self) -> str:
+        from sparkcep.draw.why import answer_cell
+
+        return answer_cell(blocks(self.lines, self.timelines))

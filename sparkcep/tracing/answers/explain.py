@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
+from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import SEMANTIC, ClauseError, offered
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
@@ -24,6 +25,8 @@ from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, labels, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
+from sparkcep.tracing.forms.lines import COMPARISON, Line
+from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
 from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
 from sparkcep.tracing.rows.verify import differences, traced
@@ -83,11 +86,16 @@ class _Explainer:
     def __init__(self, rows: FrozenRows, trace: Trace, values: Values, asked: Asked) -> None:
         self.rows, self.trace, self.values, self.asked = rows, trace, values, asked
         self.question, self.plan = rows.question, rows.question.plan
+        self.pictures = Timelines(rows, trace, lambda value: values.text(value, quoted=False), values.redact)
         self.partition = " and ".join(f"{key.name} = {values.text(self._key(key.column), kind='k')}" for key in self.plan.partition)
         self.reasons: list[Reason] = []
         self.shown: list[Shown] = []
         self.decisions: list[ShownDecision] = []
         self.run: ShownRun | None = None
+        self.timelines: list[Timeline] = []
+        self.farthest: dict[int, Ended] = {}  # by start row
+        self.reached: Ended | None = None  # the run of a question about a variable
+        self.passed_over: Match | None = None  # a lost match with the row
 
     def _key(self, column: str) -> Any:
         return self.rows.table[column][0].as_py() if self.rows.table.num_rows else None
@@ -100,8 +108,12 @@ class _Explainer:
         try:
             if not self.asked.at:
                 lines = self.match(self._match_number())
+                self.picture(0, lines, None)
             for i, row in enumerate(self.asked.at):
+                self.reached = self.passed_over = None
                 found = self.at(row)
+                if i < IN_FULL:
+                    self.picture(len(lines), found, row)
                 lines += found if i < IN_FULL else found[:1]
         except _Untrue as error:
             return error.args[0]
@@ -166,8 +178,25 @@ class _Explainer:
         lines = [*lines, *hints, *self._aligned(shown)]
         return Why(
             dict(self.asked.words), verified, lines[0] if lines else "", tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), tuple(self.decisions),
-            hints=tuple(hints), shown=tuple(shown), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
+            hints=tuple(hints), shown=tuple(shown), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
         )
+
+    def picture(self, line: int, lines: Sequence[str], row: int | None) -> None:
+        """Adds the timeline of an answer that begins at ``line``. ``row``: the row that is asked about."""
+        number, about = self.asked.match, lines[0]
+        run: Ended | Match | None = self.reached
+        ended: int | None = None
+        refused: dict[int, str] = {}
+        if number is None and run is None and row is not None:
+            run = next((match for match in self.trace.matches if row in rows_of(match)), None)
+        if number is not None:
+            run = self.trace.matches[number - 1]
+            ended = run.end
+        elif run is None and row is not None and row in self.farthest:
+            run = self.farthest[row]
+            ended = run.row
+            refused = {option.place: reason for option, reason in self.trace.searches[row].next(run) if option.kind == "row"}
+        self.timelines.append(self.pictures.of_run(Pictured(line, about, run, ended, row, refused, self.passed_over), lines))
 
     def _match_number(self) -> int:
         """The number of the match that is asked about. Raises ClauseError if there is none with this number."""
@@ -231,12 +260,14 @@ class _Explainer:
             left_out, shown = len(shown) - len(kept), kept
         texts = max((len(one.comparison) for one, _ in shown), default=0)
         sides = max((len(values) for _, values in shown), default=0)
-        blank, lines = " " * len(head), []
+        blank, lines = " " * len(head), list[str]()
         for i, (one, values) in enumerate(shown):
             middle = "" if self.values.redact == "all" else f"{values:<{sides}}  "
             result = one.cause if one.cause.startswith(NOT_COMPUTED) else truth(one.result) + (f": {one.cause}" if one.cause else "")
             line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{result}"
-            lines.append(line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "...")
+            cells = (one.variable, one.comparison, "" if self.values.redact == "all" else values, truth(one.result), one.cause)
+            short = line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..."
+            lines.append(Line.of(short, COMPARISON, cells, marked=one.alone, row=one.row, role=role))
         if left_out:
             lines.append(f"{indent}{blank}and {left_out} more comparison{'s' if left_out > 1 else ''}")
         if sets and not is_conjunction(logic):
@@ -376,6 +407,7 @@ class _Explainer:
             return [self._effort(row, indent)]
         if ended is None:
             return [f"{indent}No match starts here."]
+        self.farthest[row] = ended
         if self.run is None:
             self.run = self._run(ended)
         if ended.places:
@@ -442,6 +474,7 @@ class _Explainer:
         found = lost(self.trace, row, numbered=self.question.numbered)
         if found is None:
             return []
+        self.passed_over = found
         number = self.trace.passed[found.start]
         self.reasons.append(Reason("LOST", row + 1, found.start + 1))
         mode, mask = self.plan.skip.mode, self.plan.skip.targets
@@ -555,6 +588,8 @@ class _Explainer:
         where = f"row {start + 1}" if row - start == 1 else f"rows {start + 1}-{row}"
         lines.append(f"The run of {where} ({self.labels(labels)}) lets {name} come here:" if labels else f"As a start row {name} may come first:")
         ended = Ended(start, search.number, (), labels, (), 0, 0) if not labels else Ended(start, search.number, (0,) * len(labels), labels, (), 0, 0)
+        places = self.trace.pattern.program.places
+        self.reached = replace(ended, places=tuple(map(places.index, labels)))
         lines += self.condition("expected", ended, variable, "  ")
         reason = search.refused(node, option)
         taken = next((taken for at, taken in search.path if at == node), None)

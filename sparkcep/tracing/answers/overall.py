@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
@@ -16,8 +17,11 @@ from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.answers.without import without
 from sparkcep.tracing.conditions.comparisons import combined
 from sparkcep.tracing.conditions.question import Comparison, Question
+from sparkcep.tracing.forms.lines import BAR, COUNTER, Line
+from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import differences, matches_changed, matches_of, traced
 from sparkcep.tracing.search.runs import Ended, Run
@@ -32,7 +36,7 @@ _BAR = 20
 _ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor"}
 
 
-def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, words: Mapping[str, object], redact: str = "", max_steps: int = MAX_STEPS) -> Why:
+def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, words: Mapping[str, object], redact: str = "", max_steps: int = MAX_STEPS, hints: Sequence[str] = ()) -> Why:
     """Answers the question.
 
     Args:
@@ -42,8 +46,9 @@ def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, 
         words: the arguments of the question.
         redact: "", "values" or "all".
         max_steps: how many steps a start row may take.
+        hints: further hints.
     """
-    return _Overall(parts, totals, settings, Values(redact), max_steps).answer(words)
+    return _Overall(parts, totals, settings, Values(redact), max_steps).answer(words, hints)
 
 
 class _Overall:
@@ -54,8 +59,9 @@ class _Overall:
         self.searches = [(part, search) for part, trace in zip(parts, self.traces, strict=True) for search in trace.searches.values()]
         self.failed = [(part, search) for part, search in self.searches if search.match is None and not search.effort]
         self.matches = sum(len(trace.matches) for trace in self.traces)
+        self.missed: list[tuple[FrozenRows, Trace]] = []  # the partition of each near miss
 
-    def answer(self, words: Mapping[str, object]) -> Why:
+    def answer(self, words: Mapping[str, object], more: Sequence[str]) -> Why:
         for part, trace in zip(self.parts, self.traces, strict=True):
             engine = matches_of(self.question.plan, part.table)
             if wrong := differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine):
@@ -64,7 +70,9 @@ class _Overall:
         culprits = self.culprits(blamed, words)
         if isinstance(culprits, Why):
             return culprits
-        hints, near = list(Hints(self.parts, self.totals, self.settings, self.values, self.matches).found()), self.near()
+        found = Hints(self.parts, self.totals, self.settings, self.values, self.matches)
+        hints, near = [*found.found(), *more], self.near()
+        hints += [] if self.matches else without(self.question, self.parts, self.settings)
         lines = [self.first(), *self.counters(), *self.funnel()]
         if ends:
             lines.append("They ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
@@ -72,9 +80,11 @@ class _Overall:
             comparison = self.question.comparisons[number]
             would = f"were it always {truth(wanted)}, there would be {counted(matches, 'match')}."
             lines.append(f'{"Culprit" if i == 0 else "Then"}: "{comparison.text}" of {self.question.name(comparison.variable)} alone stops {counted(starts, "start row")}; {would}')
-        lines += [*hints, *self.misses(near)]
+        lines += hints
+        timelines = self.pictures(near[:SHOWN], len(lines) + 1)
+        lines += self.misses(near)
         return Why(
-            dict(words), True, lines[0], funnel=tuple(self.reached()), hints=tuple(hints), near=tuple(near), lines=tuple(lines),
+            dict(words), True, lines[0], funnel=tuple(self.reached()), hints=tuple(hints), near=tuple(near), lines=tuple(lines), timelines=tuple(timelines),
             culprits=tuple((self.question.comparisons[number].text, starts, matches) for matches, starts, number, _ in culprits[:SHOWN]),
         )
 
@@ -107,7 +117,8 @@ class _Overall:
         widths = [max([len(row[i]) for row in rows] + [len(head)]) for i, head in enumerate(("", "", "true", "false", "NULL"))]
         yield "Conditions, over all rows:"
         for row in [("", "", "true", "false", "NULL", ""), *rows]:
-            yield f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
+            text = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
+            yield text if row[2] == "true" else Line.of(text, COUNTER, row, marked=row[5] in ("never true", "NULL for all rows"))
 
     def asked(self, listed: Sequence[Comparison]) -> dict[int, tuple[int, int, int]]:
         """How often comparisons that look at the match were true, false and NULL where the searches asked them.
@@ -162,7 +173,8 @@ class _Overall:
         yield f"How far the runs of {counted(starts, 'start row')} got:"
         width = max(len(name) for name, _ in reached)
         for name, count in reached:
-            yield f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * count / max(1, starts))}".rstrip()
+            share = count / max(1, starts)
+            yield Line.of(f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * share)}".rstrip(), BAR, (name, f"{count:,}"), share=share)
 
     def endings(self) -> tuple[Counter[str], Counter[tuple[int, bool]]]:
         """Why farthest runs ended, and for each change that would let one go on the number of start rows."""
@@ -219,14 +231,25 @@ class _Overall:
 
     def near(self) -> list[Miss]:
         found, left = [], NEAR_STEPS
-        for _, search in self.failed:
+        for part, search in self.failed:
             if left <= 0:
                 break
             miss, steps = nearest_miss(search)
             left -= steps
             if miss is not None:
                 found.append(miss)
+                self.missed.append((part, search.trace))
         return found
+
+    def pictures(self, near: list[Miss], line: int) -> Iterator[Timeline]:
+        """The timelines of near misses, whose texts begin at ``line``."""
+        for i, (miss, text) in enumerate(zip(near, list(self.misses(near))[1:], strict=True)):
+            part, trace = self.missed[i]
+            names = [self.question.name(variable) if variable != EXTRA else "" for variable in miss.variables]
+            labels = {row: name for row, name in enumerate(names, miss.start) if name}
+            wrong = {max(miss.row, miss.start) if miss.error == "missing" else miss.row: text.partition("; ")[2]}
+            pictures = Timelines(part, trace, lambda value: self.values.text(value, quoted=False), self.values.redact)
+            yield pictures.of_way(line + i, text.strip(), labels, wrong)
 
     def misses(self, near: list[Miss]) -> Iterator[str]:
         if near:

@@ -84,6 +84,7 @@ class Question:
         values: the values of comparisons, their sides and parts.
         columns: the columns that Spark computes for values. Their texts may have the placeholder of ordered inputs.
         probes: the trees that the machine computes, each with its variable.
+        named: the columns that DEFINE names, each with the column that holds its values.
     """
 
     clause: MatchClause
@@ -94,6 +95,7 @@ class Question:
     values: tuple[Value, ...]
     columns: tuple[Computed, ...]
     probes: tuple[tuple[int, tuple], ...]
+    named: tuple[tuple[str, str], ...] = ()
 
     def name(self, variable: int) -> str:
         """The name of a variable as the user wrote it."""
@@ -179,10 +181,15 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
     for define in clause.defines:
         variable = draft.scope.ids[define.variable.lower()]
         conditions[variable] = taken_apart(define.condition, lambda expr, top, variable=variable: collector.comparison(expr, variable, top))
+    named: dict[str, str] = {}
+    labels = {node.span for define in clause.defines for call in define.condition.walk() if call.op == "call" and call.value == "CLASSIFIER" for node in call.args}
+    for node in (node for define in clause.defines for node in draft.scope.columns(define.condition) if node.op == "col" and node.span not in labels):
+        text = " ".join(draft.scope.row_text(node).split())
+        named[text] = collector.columns.setdefault(f"({text})", f"__y{len(collector.columns)}")
     splitter = draft.splitter
     plan = draft.with_(inputs=draft.inputs.columns(), ordered_inputs=splitter.ordered_inputs(), failing=splitter.failing()).plan
     columns = tuple(Computed(name, text) for text, name in collector.columns.items())
-    return Question(clause, plan, draft.scope, conditions, tuple(collector.comparisons), tuple(collector.values), columns, tuple(collector.probes))
+    return Question(clause, plan, draft.scope, conditions, tuple(collector.comparisons), tuple(collector.values), columns, tuple(collector.probes), tuple(named.items()))
 
 
 def sides_of(expr: Expr) -> tuple[Expr, ...]:

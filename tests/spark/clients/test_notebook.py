@@ -131,13 +131,11 @@ def test_cells(kernel):
             "%load_ext sparkcep", VIEW, "%sql SELECT k, day FROM t --note", "%%sql --limit 2\nSELECT * FROM t", "low, few = 13, 1",
             f"%%sql found <<\n{PATTERN}", "type(found).__name__, found.collect()[0].d", f"%%sql --pandas --into p\n{PATTERN}", "p.shape",
             "%%sql\nCREATE OR REPLACE TEMP VIEW u AS SELECT 1 AS x", "_x = %sql SELECT * FROM u\n_x.frame.count(), _x.rows",
-            "%%sql --explain\nSET x = 1; SELECT 1", "spark.conf.set('sparkcep.native', 'prefer')",
-            "%%sql --explain\n" + PATTERN.replace(":low", "13"), f"#fails\n%%sql\n{PATTERN}", "%%sql\n" + PATTERN.replace("{1,2}", "{1,2}?"),
-            "spark.conf.unset('sparkcep.native')",
+            "%%sql --explain\nSET x = 1; SELECT 1", "%%sql --explain\n" + PATTERN.replace(":low", "13"),
         ),
         kernel,
     )
-    _, view, line, limited, _, lazy, collected, _, shape, done, held, unexplained, _, native, refused, ours, _ = cells
+    _, view, line, limited, _, lazy, collected, _, shape, done, held, unexplained, explained = cells
     (html,) = [h for h in data(view, "text/html") if "<table>" in h]
     assert "<th>nested</th>" in html and "{x: 1, y: [1, NULL]}" in html and ">NULL</i>" in html and "3 rows" in html
     assert "k  day\n-  ---\na    1" in output_text(line)
@@ -147,9 +145,7 @@ def test_cells(kernel):
     assert output_text(done).startswith("done, ")
     assert output_text(held).endswith("(1, [(1,)])")
     assert output_text(unexplained).count("no MATCH_RECOGNIZE clause") == 2
-    assert "left to the platform's own MATCH_RECOGNIZE" in output_text(native)
-    assert "PARSE_SYNTAX_ERROR" in failure(refused)[1][0]  # this Spark has no clause of its own
-    assert "(1 row)" in output_text(ours)
+    assert "engine: exact" in output_text(explained)
 
 
 def test_errors_are_messages_with_a_place(kernel):

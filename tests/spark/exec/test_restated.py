@@ -10,7 +10,7 @@ import pytest
 
 from sparkcep import explain
 from sparkcep.errors import ClauseError
-from tests.cases.sql_case_files import read_case_file
+from tests.cases.sql_case_files import in_spark_alone, name_of, read_case_file
 from tests.cases.test_sql_cases import check_case
 from tests.selection import one_in
 
@@ -43,7 +43,23 @@ def test_there_are_many():
     assert len(restated()) >= 25
 
 
-@pytest.mark.parametrize("at", one_in(6, range(40)))
+def test_the_printed_statements_give_the_rows_in_process():
+    pytest.importorskip("duckdb")
+    from tests.cases.in_process import Database, difference
+
+    databases: dict[Path, Database] = {}
+    compared = 0
+    for file, case in restated():
+        if case.asks_for_rows() and name_of(file, case) not in in_spark_alone():
+            database = databases.get(file.path) or databases.setdefault(file.path, Database(file.views))
+            assert difference(database, case) == "", name_of(file, case)
+            compared += 1
+    for database in databases.values():
+        database.close()
+    assert compared >= 25
+
+
+@pytest.mark.parametrize("at", one_in(20, range(40), wider=4))
 def test_the_printed_statement_gives_the_rows_of_the_case(spark, at):
     for file, case in restated()[at::40]:
         for statement in file.views:

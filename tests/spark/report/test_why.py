@@ -16,6 +16,7 @@ from sparkcep.cli import cli  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.errors.exceptions import ClauseParseException  # noqa: E402
 from sparkcep.tracing.search.trace import Trace  # noqa: E402
+from tests.support.pages import check  # noqa: E402
 from tests.support.why_examples import EXAMPLES  # noqa: E402
 
 V_TABLE = """(VALUES ('A', 1, 10), ('A', 2, 9), ('A', 3, 8), ('A', 4, 11), ('B', 1, 5), ('B', 2, 6), ('B', 3, 5), (NULL, 1, 7)) AS ticks(symbol, day, price)"""
@@ -258,6 +259,8 @@ def test_command(command, capsys, tmp_path):
     assert capsys.readouterr().out.startswith("partition,row,start_row,role,variable,comparison,left,right,result,cause,alone\nsymbol = k1,")
     assert command("--at", "day = 3", "--format", "json", "--output", str(tmp_path / "why.json")) == 0
     assert json.loads((tmp_path / "why.json").read_text())["rows"] == [3]
+    assert command("--at", "day = 3", "--format", "html", "--output", str(tmp_path / "why.html")) == 0
+    assert check((tmp_path / "why.html").read_text()).count("svg") == 1
     capsys.readouterr()
     assert command("--match", "2") == 2
     assert "[SPARKCEP.WHY] match=2: the partition has 0 matches" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparkcep.spark.session.warm_up import DAEMON_MODULE
+from tests.selection import slow
 from tests.spark.programs import environment
 
 pytestmark = pytest.mark.process
@@ -103,7 +104,7 @@ def check(told: dict) -> None:
     assert found.get("frame", matches["clause"]) == matches["clause"]
 
 
-@pytest.mark.parametrize("how", ["enable", "a frame first"])
+@pytest.mark.parametrize("how", ["a frame first", slow("enable")])  # the first enables too, afterwards
 def test_the_other_python_lacks_sparkcep(tmp_path, other_python, how):
     told = report(tmp_path, how, PATH=f"{other_python}{os.pathsep}{os.environ['PATH']}")
     check(told)
@@ -119,6 +120,7 @@ def test_the_path_has_this_python(tmp_path):
     assert told["daemon"] == DAEMON_MODULE and told["python"] == sys.executable
 
 
+@pytest.mark.slow  # the session of all tests has a chosen Python
 def test_a_chosen_python(tmp_path, other_python):
     told = report(tmp_path, "enable", PATH=f"{other_python}{os.pathsep}{os.environ['PATH']}", PYSPARK_PYTHON=sys.executable)
     check(told)

@@ -70,13 +70,14 @@ def route(spark):
 
 def ran(frame, folder):
     """What the micro-batches say of a query that reads its files. Spark starts a process of Python for each such clause when a
-    query starts and gives it ten seconds, which a very busy machine does not keep: then the query goes on, once."""
-    try:
-        return ran_once(frame, folder)
-    except StreamingQueryException as error:
-        if "Python worker failed to connect back" not in str(error):
-            raise
-        return ran_once(frame, folder)
+    query starts and gives it ten seconds, which a very busy machine does not keep: then the query goes on."""
+    for _ in range(4):
+        try:
+            return ran_once(frame, folder)
+        except StreamingQueryException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+    return ran_once(frame, folder)
 
 
 def wanted(spark, source, statement: str) -> list[str]:

@@ -230,9 +230,9 @@ def test_settings_where_the_platform_has_a_list_of_its_own(monkeypatch):
                 return "true"
             raise errors.AnalysisException(f"[{self.condition}] {key}", errorClass=self.condition)
 
-    assert settings_of(Session("CONFIG_NOT_AVAILABLE")).native == "never"
-    monkeypatch.setenv("SPARKCEP_NATIVE", "prefer")
-    assert settings_of(Session("CONFIG_NOT_AVAILABLE")).native == "prefer"
+    assert settings_of(Session("CONFIG_NOT_AVAILABLE")).slices is True
+    monkeypatch.setenv("SPARKCEP_SLICES", "always")
+    assert settings_of(Session("CONFIG_NOT_AVAILABLE")).slices == "always"
     with pytest.raises(errors.AnalysisException):
         settings_of(Session("SOMETHING_ELSE"))
 

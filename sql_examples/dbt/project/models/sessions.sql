@@ -10,8 +10,7 @@ FROM (
   WHERE clicked_at >= (SELECT coalesce(date_sub(max(day), 2), DATE '1900-01-01') FROM {{ this }})
   {%- endif %}
 ) MATCH_RECOGNIZE (
-  PARTITION BY visitor
-  ORDER BY clicked_at
+  PARTITION BY visitor ORDER BY clicked_at
   MEASURES
     FIRST(clicked_at) AS began_at,
     LAST(clicked_at) AS ended_at,

@@ -1,0 +1,1 @@
+"""Language server: diagnostics, completion and navigation for clauses in an editor."""
