@@ -753,7 +753,12 @@ def _why(options: argparse.Namespace) -> int:
             print(f"\033[31;1m{printable(line)}\033[0m" if getattr(line, "marked", False) else printable(line))
     else:
         print(text, end="")
-    return 0 if answers[0].verified else 3
+    if answers[0].verified:
+        return 0
+    if options.output:
+        _save(f"{options.output}.report.json", answers[0].report + "\n")
+        _note("report the bug with this file. It has the clause and the plan, and names instead of the values of rows")
+    return 3
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.plan import LETTERS
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.settings import DEFAULT
+from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.conditions.question import ROW, Question, question_of
 from sparkcep.tracing.rows.frozen import FrozenRows
 from tests.support.caught import without_catching
@@ -266,3 +267,13 @@ def frozen(asked: Question, names: list[str], values: list[tuple], order: str) -
     truths = {asked.values[comparison.truth].column for comparison in asked.comparisons}
     columns = {name: pa.array([None if v is None else bool(v) for v in column] if name in truths else column) for name, column in zip(wanted, found, strict=True)}
     return FrozenRows(asked, pa.table(columns | {ROW: pa.array(range(len(values)), pa.int64())}))
+
+
+def totals(rows: FrozenRows) -> Totals:
+    """The counts that Spark would return."""
+    truths = {}
+    for comparison in rows.question.comparisons:
+        if column := rows.question.values[comparison.truth].column:
+            found = rows.column(column)
+            truths[comparison.number] = tuple(found.count(value) for value in (True, False, None))
+    return Totals(rows.count, 1, truths)

@@ -535,7 +535,7 @@ class ConditionSplitter:
         if name == "CLASSIFIER":
             mask = scope.classifier_mask(expr)
             row = self._row_of(mask, variable)
-            return records.Label("cls", row.which, mask, 0, 0)
+            return records.Label("cls", row.which, row.mask if row.physical else mask, 0, row.physical)
         if name in NAVIGATIONS:
             row, body = self._nav_row(expr, variable)
             inner = body.bare()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,8 +19,9 @@ from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
 from sparkcep.spark.why.below import left_out
 from sparkcep.spark.why.counters import count, sample
 from sparkcep.spark.why.filtered import filtered
-from sparkcep.spark.why.partition import check_condition, fetch, locate
+from sparkcep.spark.why.partition import check_expression, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
+from sparkcep.spark.why.views import view_text
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked
@@ -39,7 +41,7 @@ EMPTY = "The clause's input is empty."
 
 def why(
     of: SparkSession | DataFrame | StreamingQuery, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
-    which: str | int | None = None, rows: int = _MOST_ROWS, partitions: int = 20, redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
+    which: str | int | None = None, rows: int = _MOST_ROWS, partitions: int = 20, show: str | Sequence[str] = (), redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
     clause: str | None = None, partition_by: Keys | None = None, order_by: Keys | None = None,
 ) -> Why:  # fmt: skip
     """Explains why rows match, or why they do not.
@@ -65,6 +67,7 @@ def why(
         which: the clause, if the statement has several: its alias, or its number in the text.
         rows: the largest partition that is fetched. Of a longer partition of the sample, the first rows are traced.
         partitions: the most partitions of a sample.
+        show: further columns or SQL expressions over the clause's input. The rows of the answer are listed with them.
         redact: ``"values"`` writes names such as v1 instead of the values of rows, ``"all"`` leaves them out. The setting
             ``sparkcep.why.redact`` is the least level.
         args: the values of the statement's parameters, as ``spark.sql`` takes them.
@@ -85,6 +88,7 @@ def why(
         No match starts here. The run that got farthest took row 3: L.
           It ended because the partition ends after row 3. F should come next.
     """
+    show = [show] if isinstance(show, str) else list(show)
     words = {"at": at, "match": match, "expect": expect, "which": which}
     if type(of).__name__ == "StreamingQuery":
         if any(part is not None for part in (sql, args, clause, partition_by, order_by)):
@@ -109,24 +113,26 @@ def why(
     def compute(query: str, matches: pa.Table) -> pa.Table:
         return sql_in(session, query, matches=session.createDataFrame(matches)).toArrow()
 
+    view = partial(view_text, session, run)
     try:
-        _check(at, expect)
+        _check(at, match, expect, show)
         level, steps = _level(session, redact), _steps(session)
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
         asked = input_of(text, which, settings)
         if at is None and match is None:
-            return _overall(run, compute, asked, words, rows, partitions, level, steps)
-        return _answered(run, compute, asked, Asked((), match, expect, words), at, rows, level, steps)
+            return _overall(run, compute, asked, words, rows, partitions, level, steps, view)
+        return _answered(run, compute, asked, Asked((), match, expect, words), at, rows, level, steps, view, show)
     except ClauseParseException:
         raise
     except ClauseError as error:
         raise ClauseParseException.shown(error, text) from None
     except AnalysisException as error:
         _ = run(text).schema  # raises the error of the statement itself, in the words of its text
-        if at is None:
+        if at is None and not show:
             raise
+        asked_for = f"at={at!r} is not a condition" if not show else f"at={at!r} is not a condition, or show={show!r} is not a list of expressions"
         said = str(error).partition("\n")[0].partition(" SQLSTATE:")[0].partition("; line ")[0]
-        raise ClauseParseException.of(ClauseError(WHY, f"at={at!r} is not a condition over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
+        raise ClauseParseException.of(ClauseError(WHY, f"{asked_for} over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
 
 
 def _streamed(query: StreamingQuery, words: Mapping[str, object], rows: int, redact: str | None) -> Why:
@@ -143,15 +149,21 @@ def _streamed(query: StreamingQuery, words: Mapping[str, object], rows: int, red
         raise ClauseParseException.of(error, "") from None
 
 
-def _check(at: str | None, expect: str | None) -> None:
+def _check(at: str | None, match: int | None, expect: str | None, show: Sequence[str]) -> None:
     """Raises ClauseError of class WHY if the question is incomplete."""
     if expect is not None and at is None:
         raise ClauseError(WHY, 'expect needs a row. Write at="..." with a condition on the row', sqlstate=SEMANTIC)
+    if show and at is None and match is None:
+        raise ClauseError(WHY, 'show needs rows. Write at="..." with a condition on the row, or match=1', sqlstate=SEMANTIC)
     if at is not None:
-        check_condition(at)
+        check_expression(at)
+    for text in show:
+        check_expression(text, "show", "expression")
 
 
-def _overall(run: Any, compute: Compute, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int) -> Why:
+def _overall(
+    run: Any, compute: Compute, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int, view: Callable[[str], str],
+) -> Why:  # fmt: skip
     question = asked.question()
     try:
         totals = count(run, asked, question)
@@ -164,32 +176,34 @@ def _overall(run: Any, compute: Compute, asked: Input, words: Mapping[str, objec
         parts = sample(run, asked, question, partitions, rows) if totals.rows else ()
     if not parts:
         return Why(dict(words), True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
-    hints = tuple(left_out(run, asked, question, totals))
+    hints = tuple(left_out(run, asked, question, totals, view))
     return explain_overall(parts, totals, asked.settings, compute, words=words, redact=level, max_steps=steps, hints=hints)
 
 
-def _answered(run: Any, compute: Compute, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int) -> Why:
+def _answered(
+    run: Any, compute: Compute, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int, view: Callable[[str], str], show: Sequence[str],
+) -> Why:  # fmt: skip
     taken_apart = asked.question()
-    located = locate(run, asked, taken_apart, at, rows, level)
+    located = locate(run, asked, taken_apart, at, rows, level, whole=question.match is not None)
     if located is None:
-        return _no_row(run, asked, question, at, level)
+        return _no_row(run, asked, question, at, level, view)
     try:
-        frozen, found = fetch(run, asked, taken_apart, at)
+        frozen, found = fetch(run, asked, taken_apart, at, located, rows, show)
     except (AnalysisException, ParseException):
         raise
     except PySparkException:
         # Under ANSI a side can fail that an AND guards. Then the machine computes each value where it is read.
-        frozen, found = fetch(run, asked, asked.question(by_machine=True), at)
+        frozen, found = fetch(run, asked, asked.question(by_machine=True), at, located, rows, show)
     return explain_rows(frozen, replace(question, at=found), compute, redact=level, max_steps=steps)
 
 
-def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str) -> Why:
+def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str, view: Callable[[str], str]) -> Why:
     """The answer if the clause's input lacks the row: the WHERE that leaves it out, or the query to look with."""
     words = dict(question.words)
     if at is None:
         return Why(words, True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
     first = f"No row of the clause's input fulfils {at}."
-    if found := filtered(run, asked, asked.sql, at, Values(level)):
+    if found := filtered(run, asked, asked.sql, at, Values(level), view):
         lines = (f"{first} {found[0]}", *found[1:])
         return Why(words, True, lines[0], (Reason("FILTERED"),), lines=lines)
     look = f"Look at the input with: {asked.names}SELECT * FROM {asked.source}"

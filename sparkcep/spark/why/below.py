@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sparkcep.spark.why.filtered import filtered
 from sparkcep.spark.why.partition import Run
 from sparkcep.spark.why.statement import Input
-from sparkcep.tracing.answers.overall import Totals
+from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import Question
 
 MOST_TRIED = 3  # comparisons
 
 
-def left_out(run: Run, asked: Input, question: Question, totals: Totals) -> Iterator[str]:
+def left_out(run: Run, asked: Input, question: Question, totals: Totals, view: Callable[[str], str]) -> Iterator[str]:
     """Yields a line for each comparison of a row that is never true, and that rows below a WHERE fulfil.
 
     Args:
@@ -22,6 +22,7 @@ def left_out(run: Run, asked: Input, question: Question, totals: Totals) -> Iter
         asked: the clause and its input.
         question: the clause taken apart.
         totals: how often each comparison is true.
+        view: returns the query of a view by its name, "" for a table.
     """
     tried = 0
     for comparison in question.comparisons:
@@ -30,6 +31,6 @@ def left_out(run: Run, asked: Input, question: Question, totals: Totals) -> Iter
             continue
         tried += 1
         text = " ".join(question.scope.row_text(comparison.expr).split())
-        found = filtered(run, asked, asked.sql, text, Values("all"))
+        found = filtered(run, asked, asked.sql, text, Values("all"), view)
         if found:
             yield f"Hint: no row of the clause's input fulfils {text}. {found[0].removesuffix(':')}."

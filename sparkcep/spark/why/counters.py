@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.plan.split.conditions import ORDER
+from sparkcep.spark.why.casts import casts
 from sparkcep.spark.why.partition import Run, row_columns, text_of, window_of
 from sparkcep.spark.why.statement import Input
-from sparkcep.tracing.answers.overall import MOST_COMPARISONS, Totals
+from sparkcep.tracing.answers.hints import Totals
+from sparkcep.tracing.answers.overall import MOST_COMPARISONS
 from sparkcep.tracing.conditions.question import ROW, Question
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -20,7 +22,7 @@ _SIZE, _HASH = "__size", "__hash"
 
 
 def count(run: Run, asked: Input, question: Question) -> Totals:
-    """Counts the rows and the truths of comparisons, by one job."""
+    """Counts the rows and the truths of comparisons, by one job. Finds casts, without a job."""
     plan, window = question.plan, window_of(question.plan)
     texts = {column.name: column.text.replace(ORDER, window) for column in question.columns}
     counted = {c.number: question.values[c.truth].column for c in question.comparisons[:MOST_COMPARISONS] if question.values[c.truth].column}
@@ -42,6 +44,7 @@ def count(run: Run, asked: Input, question: Question) -> Totals:
     return Totals(
         rows, int(found["partitions"] or 0), {number: (true, false, rows - true - false) for number, (true, false) in truths.items()},
         ties=int(found["ties"] or 0), single=int(found["single"] or 0), null_keys=int(found["nulls"] or 0),
+        casts=casts(run, asked, question),
     )
 
 

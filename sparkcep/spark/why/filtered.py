@@ -1,12 +1,12 @@
 """Finds the WHERE that leaves a row out before the clause sees it.
 
-If no row of the clause's input fulfils ``at``, the question goes down through subqueries and CTEs of one table. A join, GROUP BY or
-LIMIT stops it.
+If no row of the clause's input fulfils ``at``, the question goes down through subqueries, CTEs and views of one table. A join,
+GROUP BY or LIMIT stops it. Columns that a query names are replaced by their expressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
@@ -36,37 +36,66 @@ class _Query:
         at: its text, which has its place in the statement.
         table: the table, as SQL.
         where: the condition, "" without one.
+        named: the expressions of the columns that it names, by their names in lower case.
+        of_view: whether it is the query of a view.
     """
 
     name: str
     at: str
     table: str
     where: str
+    named: Mapping[str, str]
+    of_view: bool = False
 
 
-def filtered(run: Run, asked: Input, sql: str, at: str, values: Values) -> list[str]:
-    """The lines that say which WHERE leaves the rows out. Empty if the question cannot go down."""
-    source = asked.source
+def filtered(run: Run, asked: Input, sql: str, at: str, values: Values, view: Callable[[str], str]) -> list[str]:
+    """The lines that say which WHERE leaves the rows out. Empty if the question cannot go down.
+
+    Args:
+        run: runs a statement.
+        asked: the clause and its input.
+        sql: the statement.
+        at: the condition on the rows.
+        values: writes values of rows.
+        view: returns the query of a view by its name, "" for a table.
+    """
+    source, names = asked.source, asked.names
     for _ in range(LEVELS):
-        query = _inner(source, asked)
+        query = _inner(source, names, view)
         if query is None:
             return []
-        if query.where and (lines := _left_out(run, asked, query, sql, at, values)) is not None:
+        at = _below(at, query.named)
+        if query.of_view:
+            names = ""  # a view does not see the statement's CTEs
+        if query.where and (lines := _left_out(run, names, query, sql, at, values)) is not None:
             return lines
         source = query.table
     return []
 
 
-def _inner(source: str, asked: Input) -> _Query | None:
+def _below(at: str, named: Mapping[str, str]) -> str:
+    """A condition over the columns of a query as a condition over the columns of its table."""
+    text = _CONDITION + at
+    condition = parse_clause(text).defines[0].condition
+    columns = [node for node in condition.walk() if node.op == "col"]
+    swaps = {node.span: f"({named[node.value[-1].lower()]})" for node in columns if node.value[-1].lower() in named}
+    return render(text, condition, swaps)
+
+
+def _inner(source: str, names: str, view: Callable[[str], str]) -> _Query | None:
     """The query of one table that makes a source; None for a table, and for a query of another form."""
     tokens = [token for token in tokenize(source) if token.kind != END]
     close = matching(tokens)
-    name = "the subquery"
+    name, of_view = "the subquery", False
     if tokens and tokens[0].text == "(" and 0 in close:
         text = source[tokens[0].end : tokens[close[0]].start]
-    elif tokens and tokens[0].kind in (WORD, QUOTED) and (len(tokens) == 1 or tokens[1].text != "."):
+    elif tokens and tokens[0].kind in (WORD, QUOTED):
         name = name_of(tokens[0])
-        text = dict(_definitions(asked.names)).get(name.lower(), "")
+        last = next((i for i in range(0, len(tokens), 2) if i + 1 == len(tokens) or tokens[i + 1].text != "."), 0)
+        text = dict(_definitions(names)).get(name.lower(), "") if not last else ""
+        if not text:
+            name = source[tokens[0].start : tokens[last].end]
+            text, of_view = view(name), True
     else:
         return None
     inner = [token for token in tokenize(text) if token.kind != END]
@@ -83,7 +112,17 @@ def _inner(source: str, asked: Input) -> _Query | None:
     if where == begin + 1 or any(inner[i].text == "," for i in _outside(inner, words=False) if begin < i < where):
         return None
     condition = text[inner[where + 1].start : inner[end - 1].end] if where < end - 1 else ""
-    return _Query(name, text, text[inner[begin + 1].start : inner[where - 1].end], condition)
+    named = dict(_named(text, inner[1:begin]))
+    return _Query(name, text, text[inner[begin + 1].start : inner[where - 1].end], condition, named, of_view)
+
+
+def _named(text: str, tokens: list[Token]) -> Iterator[tuple[str, str]]:
+    """The columns of a SELECT that have another name than in the table, or are computed: name in lower case, and expression."""
+    commas = [i for i in _outside(tokens, words=False) if tokens[i].text == ","]
+    for start, end in zip([0, *(i + 1 for i in commas)], [*commas, len(tokens)], strict=True):
+        item = tokens[start:end]
+        if len(item) > 2 and item[-2].upper == "AS":
+            yield name_of(item[-1]).lower(), text[item[0].start : item[-3].end]
 
 
 def _outside(tokens: list[Token], *, words: bool = True) -> Iterator[int]:
@@ -107,7 +146,7 @@ def _definitions(names: str) -> Iterator[tuple[str, str]]:
         i = close[opening] + 2
 
 
-def _left_out(run: Run, asked: Input, query: _Query, sql: str, at: str, values: Values) -> list[str] | None:
+def _left_out(run: Run, names: str, query: _Query, sql: str, at: str, values: Values) -> list[str] | None:
     """The lines for a query whose table has such rows; None if it has none, or other columns."""
     clause_text = _CONDITION + query.where
     try:
@@ -125,16 +164,16 @@ def _left_out(run: Run, asked: Input, query: _Query, sql: str, at: str, values: 
     computed = [f"({expr.span.of(clause_text)}) AS __t{i}" for i, expr in enumerate(found)]
     computed += [f"({side.span.of(clause_text)}) AS __s{j}" for j, (_, side) in enumerate(sides)]
     try:
-        rows = run(f"{asked.names}SELECT {', '.join(computed)}, count(*) OVER () AS __rows FROM {query.table} WHERE ({at}) LIMIT 1").collect()
+        rows = run(f"{names}SELECT {', '.join(computed)}, count(*) OVER () AS __rows FROM {query.table} WHERE ({at}) LIMIT 1").collect()
     except AnalysisException:  # the table has other columns
         return None
     if not rows:
         return None
     row, count = rows[0].asDict(), int(rows[0]["__rows"])
     table = query.table if "(" not in query.table else "its input"
-    line = position(sql, max(sql.find(query.at), 0))[0]
+    line = f"line {position(sql, sql.find(query.at))[0]}" if query.at in sql else "a view"
     does, them = ("One row of {} does", "it") if count == 1 else (f"{count:,} rows of {{}} do", "them")
-    lines = [f"{does.format(table)}; WHERE of {query.name} (line {line}) leaves {them} out:"]
+    lines = [f"{does.format(table)}; WHERE of {query.name} ({line}) leaves {them} out:"]
     parts = logic[1:] if logic[0] == "and" else (logic,)
     shown = []
     for part in parts:

@@ -6,7 +6,7 @@ and the trace and the engine see them in this order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,46 +15,51 @@ import pyarrow.compute as pc
 
 from sparkcep.clause.parser import parse_key
 from sparkcep.clause.tokens import WORD, tokenize
+from sparkcep.clause.tree import NEXT_ROW
 from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import walk
 from sparkcep.plan.scope import RANDOM
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.spark.why.statement import Input
 from sparkcep.sql.rewrite.rewrite import letters_sql, order_text
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import ROW, WHY, Question
-from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_ROWS = 20  # that ``at`` may select
 _SHOWN_PARTITIONS = 3
+_SLACK = 7_200_000_000  # microseconds: clocks change by less
 _HITS, _SIZE, _ASKED = "__hits", "__size", "__asked"
 Run = Callable[[str], "DataFrame"]
 
 
 @dataclass(frozen=True)
 class Located:
-    """The partition that a question is about: its number of rows, and how many of them are asked about."""
+    """The partition that a question is about: its number of rows, how many are asked about, and whether only a part is fetched."""
 
     size: int
     hits: int
+    in_part: bool = False
 
 
-def check_condition(at: str) -> None:
-    """Raises ClauseError of class WHY if ``at`` is not one SQL condition, or is random."""
+def check_expression(text: str, name: str = "at", what: str = "condition") -> None:
+    """Raises ClauseError of class WHY if an argument is not one SQL expression, or is random."""
     try:
-        parse_key(at, ordered=False)
+        parse_key(text, ordered=False)
     except ClauseError as error:
-        raise ClauseError(WHY, f"at={at!r} is not one SQL condition: {error.message}", sqlstate=error.sqlstate) from None
-    random = next((token.text for token in tokenize(at) if token.kind == WORD and token.upper in RANDOM), None)
+        raise ClauseError(WHY, f"{name}={text!r} is not one SQL {what}: {error.message}", sqlstate=error.sqlstate) from None
+    random = next((token.text for token in tokenize(text) if token.kind == WORD and token.upper in RANDOM), None)
     if random is not None:
-        raise ClauseError(WHY, f"at={at!r} has {random}(), so it selects other rows each time. Write a condition over the columns", sqlstate=SEMANTIC)
+        raise ClauseError(WHY, f"{name}={text!r} has {random}(), so it differs each time. Write {what}s over the columns", sqlstate=SEMANTIC)
 
 
-def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int, redact: str) -> Located | None:
-    """Finds the partition of the rows that are asked about, by one job.
+def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int, redact: str, *, whole: bool = False) -> Located | None:
+    """Finds the partition of the rows that are asked about, by one job. ``whole``: all of its rows must be fetched.
 
     Returns:
         The partition, None if no row fulfils ``at``.
@@ -64,6 +69,7 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
     """
     plan = question.plan
     keys = [f"{text_of(plan, key.column)} AS {key.column}" for key in plan.partition]
+    in_part = at is not None and not whole and may_be_part(question)
     hit = f"CAST(COALESCE({f'({at})' if at is not None else 'true'}, false) AS INT) AS {_HITS}"
     inner = f"SELECT {', '.join([*keys, hit])} FROM {asked.source}"
     names = [key.column for key in plan.partition]
@@ -77,9 +83,25 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
     hits, size = int(found[0][_HITS]), int(found[0][_SIZE])
     if at is not None and hits > MOST_ROWS:
         raise ClauseError(WHY, f"at selects {hits:,} rows, and at most {MOST_ROWS} are explained. Add a condition, such as one on the ORDER BY key", sqlstate=SEMANTIC)
-    if size > rows:
-        raise ClauseError(WHY, f"The partition has {size:,} rows, and rows is {rows:,}. Write rows={size}, or ask about a smaller partition", sqlstate=SEMANTIC)
-    return Located(size, hits)
+    if size > rows and not in_part:
+        raise _too_large(size, rows)
+    return Located(size, hits, size > rows)
+
+
+def _too_large(size: int, rows: int, part: str = "") -> ClauseError:
+    return ClauseError(WHY, f"The partition has {size:,} rows,{part} and rows is {rows:,}. Write rows={size}, or ask about a smaller partition", sqlstate=SEMANTIC)
+
+
+def may_be_part(question: Question) -> bool:
+    """Whether the rows within one WINDOW of a row decide everything about it.
+
+    Each start row is searched, a match lies in a WINDOW, and no condition counts matches or looks for the partition's end.
+    """
+    plan = question.plan
+    strict = plan.selection is None or (plan.selection.strategy, plan.selection.report) == ("STRICT", "FIRST")
+    exact = plan.approximate is None and plan.ranking is None and plan.automaton is None and plan.changes is None
+    bounded = bool(plan.windows) and plan.windows[0].kind != NO_WINDOW and plan.skip.mode == NEXT_ROW
+    return strict and exact and bounded and not question.numbered and not any(part[0] == "end" for part in walk(plan.pattern))
 
 
 def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: str) -> ClauseError:
@@ -102,24 +124,53 @@ def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: st
     return ClauseError(WHY, f"at selects rows of {partitions:,} partitions: {listed}{more}. Add AND {only}", sqlstate=SEMANTIC)
 
 
-def fetch(run: Run, asked: Input, question: Question, at: str | None) -> tuple[FrozenRows, tuple[int, ...]]:
-    """Fetches the partition of the rows that are asked about, by one job.
+def fetch(run: Run, asked: Input, question: Question, at: str | None, located: Located, rows: int, show: Sequence[str] = ()) -> tuple[FrozenRows, tuple[int, ...]]:
+    """Fetches the partition of the rows that are asked about, by one job. Of a long one, the rows within one WINDOW.
 
     Returns:
         The frozen rows, and the rows that fulfil ``at``; none without a condition.
+
+    Raises:
+        ClauseError: the rows within one WINDOW are more than ``rows``.
     """
     plan = question.plan
-    computed = [*row_columns(question), f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
+    further = [f"({text}) AS {shown_column(i)}" for i, text in enumerate(show)]
+    computed = [*row_columns(question), *further, f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
     source = asked.source
     if at is not None and plan.partition:
         keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
         equal = " AND ".join(f"{text_of(plan, key.column)} <=> __asked.__of{i}" for i, key in enumerate(plan.partition))
         source = f"{source} LEFT SEMI JOIN (SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked ON {equal}"
-    found = run(f"{asked.names}SELECT {', '.join(computed)} FROM {source}").toArrow()
+    query = f"SELECT {', '.join(computed)} FROM {source}"
+    found = run(asked.names + (_part(query, question, rows) if located.in_part else query)).toArrow()
+    if located.in_part and found.num_rows > rows:
+        raise _too_large(located.size, rows, f" those within one WINDOW are more than {rows:,},")
     table = found.take(pc.sort_indices(found[ROW])).combine_chunks()
     table = table.set_column(table.column_names.index(ROW), ROW, table[ROW].cast(pa.int64()))
-    rows = tuple(i for i, hit in enumerate(table[_ASKED].to_pylist()) if hit)
-    return FrozenRows(question, table.drop_columns([_ASKED])), rows
+    first = table[ROW][0].as_py() if located.in_part else 0
+    table = table.set_column(table.column_names.index(ROW), ROW, pa.array(range(table.num_rows), pa.int64()))
+    hits = tuple(first + i for i, hit in enumerate(table[_ASKED].to_pylist()) if hit)
+    return FrozenRows(question, table.drop_columns([_ASKED]), first, located.size if located.in_part else None, tuple(show)), hits
+
+
+def _part(query: str, question: Question, rows: int) -> str:
+    """The rows of a query that lie within one WINDOW of the asked rows, and the neighbours that conditions read there."""
+    window = question.plan.windows[0]
+    if window.kind == ROWS:
+        inside = f"{ROW} BETWEEN __from - {window.size} AND __to + {window.size}"
+        bounds = ROW
+    else:
+        bounds, size = window.order, window.size
+        if window.kind == MICROS:  # of dates and local times, days and clock times may be longer than they seem
+            distance = f"timestampdiff(MICROSECOND, {{}}, {{}}) <= {size} + IF(typeof({window.order}) = 'timestamp', 0, {_SLACK})"
+        else:
+            distance = f"{{1}} - {{0}} <= {size}"
+        inside = f"{distance.format(window.order, '__from')} AND {distance.format('__to', window.order)}"
+    reach = 1 + max((abs(offset) for _, tree in question.probes for part in walk(tree) for offset in [getattr(part, "physical", 0)]), default=0)
+    bounded = f"SELECT *, min(IF({_ASKED}, {bounds}, NULL)) OVER () AS __from, max(IF({_ASKED}, {bounds}, NULL)) OVER () AS __to FROM ({query})"
+    marked = f"SELECT *, COALESCE({inside}, false) OR {_ASKED} AS __inside FROM ({bounded})"
+    placed = f"SELECT *, min(IF(__inside, {ROW}, NULL)) OVER () AS __first, max(IF(__inside, {ROW}, NULL)) OVER () AS __last FROM ({marked})"
+    return f"SELECT * EXCEPT (__from, __to, __inside, __first, __last) FROM ({placed}) WHERE {ROW} BETWEEN __first - {reach} AND __last + {reach} LIMIT {rows + 1}"
 
 
 def row_columns(question: Question) -> list[str]:

@@ -88,6 +88,8 @@ class Why:
         funnel, culprits, near, hints: of a question about a whole table, which is not answered yet.
         rows: the numbers of the rows that were asked about.
         lines: the lines of the text form.
+        shown: for ``show``, the rows with their values as text. The first value is the row's number, then ORDER BY's first key.
+        report: if the engine does not find the traced matches, what to report, as JSON text: plan, redacted rows and both lists.
         timelines: the pictures of the HTML form.
     """
 
@@ -104,6 +106,8 @@ class Why:
     hints: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
     lines: tuple[str, ...] = field(default=(), repr=False)
+    shown: tuple[tuple[str, ...], ...] = ()
+    report: str = field(default="", repr=False)
     timelines: tuple[Timeline, ...] = field(default=(), repr=False)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -121,7 +125,7 @@ class Why:
     def to_json(self) -> str:
         """The answer as JSON text. ``schema`` is the version of its form."""
         found: dict[str, Any] = {"schema": SCHEMA} | asdict(replace(self, timelines=()))
-        del found["timelines"]
+        del found["timelines"], found["report"]
         return json.dumps(found, ensure_ascii=False)
 
     def to_html(self) -> str:

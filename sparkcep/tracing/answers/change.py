@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.tracing.conditions.comparisons import smallest_sets
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import changed_match
@@ -20,20 +21,25 @@ class Change:
         row: the row.
         truth: the truth that it needs.
         match: the match.
-        verified: whether the engine finds the match, too.
+        engine: the variables of the engine's match, None without one.
     """
 
     comparison: int
     row: int
     truth: bool
     match: Match
-    verified: bool
+    engine: tuple[int, ...] | None
+
+    @property
+    def verified(self) -> bool:
+        """Whether the engine finds the match, too."""
+        return self.engine == self.match.variables
 
 
 def alone(rows: FrozenRows, variable: int, row: int, ended: Ended) -> list[tuple[int, bool]]:
     """The comparisons that alone would make a variable's condition true at the row where a run ended."""
     logic, run = rows.question.conditions[variable], ended.taken()
-    found = smallest_sets(logic, lambda number: rows.truth(number, row, run))
+    found = smallest_sets(logic, lambda number: rows.known_truth(number, row, run))
     return [next(iter(changes)) for changes in found if len(changes) == 1]
 
 
@@ -48,6 +54,10 @@ def one_change(rows: FrozenRows, pattern: Pattern, search: Search, ended: Ended)
             changed = {(number, ended.row): truth}
             found = Trace(pattern, rows, changed, search=False, max_steps=search.trace.max_steps).search(search.start, search.number).match
             if found is not None:
-                engine = changed_match(rows.question, rows.table, changed, search.start, search.number)
-                return Change(number, ended.row, truth, found, engine == found.variables)
+                try:
+                    at = {(number, ended.row - rows.first): truth}
+                    engine = changed_match(rows.question, rows.table, at, search.start - rows.first, search.number)
+                except MatchRuntimeError:
+                    continue  # the changed query fails
+                return Change(number, ended.row, truth, found, engine)
     return None

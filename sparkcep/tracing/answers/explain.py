@@ -20,23 +20,25 @@ from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.causes import causes
 from sparkcep.tracing.answers.change import Change, one_change
+from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.answers.values import Values, labels, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
 from sparkcep.tracing.forms.lines import COMPARISON, Line
 from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
-from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import Difference, differences, matches_of
+from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
+from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
+from sparkcep.tracing.rows.verify import differences, traced
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import FAILS, MATCHES, MAX_STEPS, REFUSED, Decision, Effort, Match, Other, Search, Trace
 
 MOST_LINES = 40  # of the comparisons of a row
+MOST_SHOWN = 40  # rows with the columns of ``show``
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
-UNTRUE = "The trace differs from the engine. This is a bug of sparkcep."
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,15 @@ def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int 
         ClauseError: the question names a match or a variable that does not exist.
         MatchRuntimeError: the query fails for these rows.
     """
-    engine = matches_of(rows.question.plan, rows.table)  # the query's own errors come first
+    engine = rows.matches()  # the query's own errors come first
     trace = Trace(rows.pattern(), rows, max_steps=max_steps)
     explainer = _Explainer(rows, trace, Values(redact), asked)
     wrong = differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine)
-    return explainer.untrue(wrong, engine) if wrong else explainer.answer()
+    return untrue(rows, asked.words, traced(trace), engine, wrong, asked.at) if wrong else explainer.answer()
 
 
 class _Untrue(Exception):
-    """The engine does not confirm a change."""
+    """The engine does not confirm a change. The answer about it is the argument."""
 
 
 class _Explainer:
@@ -96,7 +98,7 @@ class _Explainer:
         self.passed_over: Match | None = None  # a lost match with the row
 
     def _key(self, column: str) -> Any:
-        return self.rows.column(column)[0] if self.rows.count else None
+        return self.rows.table[column][0].as_py() if self.rows.table.num_rows else None
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -113,14 +115,70 @@ class _Explainer:
                 if i < IN_FULL:
                     self.picture(len(lines), found, row)
                 lines += found if i < IN_FULL else found[:1]
-        except _Untrue:
-            return self.untrue([], [])
+        except _Untrue as error:
+            return error.args[0]
         return self._why(True, lines)
 
+    def further_columns(self) -> list[tuple[str, ...]]:
+        """The rows that an answer is about, with the columns of ``show``."""
+        if not self.rows.shown or self.values.redact == "all":
+            return []
+        wanted = set(self.asked.at)
+        if self.run is not None:
+            wanted.update(range(self.run.start_row - 1, self.run.start_row + self.run.rows))
+        wanted.update(row for match in self.trace.matches if match.number == self.asked.match for row in range(match.start, match.end))
+        keys = [item.column for item in self.plan.order[:1]]
+        columns = [self.rows.column(name) for name in (*keys, *(shown_column(i) for i in range(len(self.rows.shown))))]
+        rows = sorted(row for row in wanted if self.rows.first <= row < self.rows.count)[:MOST_SHOWN]
+        return [(str(row + 1), *(self.values.text(column[row]) for column in columns)) for row in rows]
+
+    def _aligned(self, shown: list[tuple[str, ...]]) -> list[str]:
+        if not shown:
+            return []
+        heads = ("row", *(item.name for item in self.plan.order[:1]), *self.rows.shown)
+        widths = [max(map(len, column)) for column in zip(heads, *shown, strict=True)]
+        return ["Rows:", *("  " + "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in (heads, *shown))]
+
+    def null_keys(self) -> list[str]:
+        """A hint if a key of the partition is NULL."""
+        names = [key.name for key in self.plan.partition if self._key(key.column) is None]
+        if not names or not self.rows.table.num_rows:
+            return []
+        return [f"Hint: {' and '.join(names)} {'are' if len(names) > 1 else 'is'} NULL here. All rows with a NULL key are one partition."]
+
+    def ties(self) -> list[str]:
+        """A hint for each group of shown rows that are equal in ORDER BY."""
+        shown = [*self.asked.at, *((self.run.start_row - 1, self.run.start_row + self.run.rows - 1) if self.run else ())]
+        shown += [row for match in self.trace.matches for row in (match.start, match.end - 1) if match.number == self.asked.match]
+        shown = [row for row in shown if self.rows.first <= row < self.rows.count]
+        if not shown or not self.plan.order:
+            return []
+        columns = [self.rows.column(item.column) for item in self.plan.order]
+        keys = {row: [column[row] for column in columns] for row in range(max(min(shown) - 1, self.rows.first), min(max(shown) + 2, self.rows.count))}
+        found, first = [], min(keys)
+        last = max(keys)
+        while first < last:
+            end = first
+            while end < last and keys[end + 1] == keys[first]:
+                end += 1
+            if end > first:
+                key = f"{self.plan.order[0].name} {self.values.text(keys[first][0], quoted=False)}"
+                found.append(f"Hint: rows {first + 1}-{end + 1} are equal in ORDER BY ({key}), so their order depends on chance.")
+            first = end + 1
+        return found
+
     def _why(self, verified: bool, lines: list[str]) -> Why:
+        hints = [*self.null_keys(), *self.ties()] if verified else []
+        if not self.rows.is_whole:
+            span = self.span(self.rows.first, self.rows.count - 1)
+            hints.append(
+                f"Hint: the partition has {self.rows.size:,} rows. Only {span} were traced, those within one WINDOW, and matches are numbered among them."
+            )
+        shown = self.further_columns() if verified else []
+        lines = [*lines, *hints, *self._aligned(shown)]
         return Why(
             dict(self.asked.words), verified, lines[0] if lines else "", tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), tuple(self.decisions),
-            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
+            hints=tuple(hints), shown=tuple(shown), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
         )
 
     def picture(self, line: int, lines: Sequence[str], row: int | None) -> None:
@@ -139,18 +197,6 @@ class _Explainer:
             ended = run.row
             refused = {option.place: reason for option, reason in self.trace.searches[row].next(run) if option.kind == "row"}
         self.timelines.append(self.pictures.of_run(Pictured(line, about, run, ended, row, refused, self.passed_over), lines))
-
-    def untrue(self, wrong: Iterable[Difference], engine: Iterable[tuple[int, tuple[int, ...]]]) -> Why:
-        """The answer if trace and engine differ: both lists of matches, and no explanation."""
-        self.reasons, self.shown, self.decisions, self.run, self.timelines = [], [], [], None, []
-        lines = [UNTRUE]
-        for by, matches in (("trace", [(m.start, m.variables) for m in self.trace.matches]), ("engine", list(engine))):
-            lines.append(f"  Matches of the {by}: " + ("; ".join(self._matched(*match) for match in matches) or "none"))
-        lines += [f"  Only the {one.by} has {self._matched(one.start, one.variables)}." for one in wrong]
-        return self._why(False, lines)
-
-    def _matched(self, start: int, variables: tuple[int, ...]) -> str:
-        return f"{self.span(start, start + len(variables) - 1)} ({self.labels(variables)})" if variables else f"an empty match at row {start + 1}"
 
     def _match_number(self) -> int:
         """The number of the match that is asked about. Raises ClauseError if there is none with this number."""
@@ -179,13 +225,7 @@ class _Explainer:
 
     def labels(self, variables: Sequence[int]) -> str:
         """The names of variables; more than three equal ones as a number."""
-        found: list[tuple[int, int]] = []
-        for variable in variables:
-            if found and found[-1][0] == variable:
-                found[-1] = (variable, found[-1][1] + 1)
-            else:
-                found.append((variable, 1))
-        return " ".join(f"{self.question.name(v)} x{n}" if n > 3 else " ".join([self.question.name(v)] * n) for v, n in found)
+        return labels([self.question.name(variable) for variable in variables])
 
     def which(self, option: Option) -> str:
         """An option, with the number of its place if its variable has several."""
@@ -205,7 +245,7 @@ class _Explainer:
         row, run = ended.row, ended.taken()
 
         def holds(number: int) -> bool | None:
-            return self.rows.truth(number, row, run)
+            return self.rows.known_truth(number, row, run)
 
         listed = list(dict.fromkeys(numbers(logic)))
         whole = combined(logic, holds)
@@ -223,7 +263,8 @@ class _Explainer:
         blank, lines = " " * len(head), list[str]()
         for i, (one, values) in enumerate(shown):
             middle = "" if self.values.redact == "all" else f"{values:<{sides}}  "
-            line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{truth(one.result)}" + (f": {one.cause}" if one.cause else "")
+            result = one.cause if one.cause.startswith(NOT_COMPUTED) else truth(one.result) + (f": {one.cause}" if one.cause else "")
+            line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{result}"
             cells = (one.variable, one.comparison, "" if self.values.redact == "all" else values, truth(one.result), one.cause)
             short = line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..."
             lines.append(Line.of(short, COMPARISON, cells, marked=one.alone, row=one.row, role=role))
@@ -247,15 +288,16 @@ class _Explainer:
             value = self.question.values[side]
             if value.is_known:
                 values[value.expr.span] = self.values.text(self.rows.value(side, row, run))
-        result = self.rows.truth(number, row, run)
-        why = causes(self.rows, number, row, run) if result is None else []
+        result = self.rows.shown_truth(number, row, run)
+        why = [repr(result)] if isinstance(result, Failed) else causes(self.rows, number, row, run) if result is None else []
         with_values = " ".join(render(text, comparison.expr, values).split())
         sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
         left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
         shown = Shown(
-            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, result, "; ".join(why), is_alone,
+            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, self.rows.known_truth(number, row, run),
+            "; ".join(why), is_alone,
         )
-        return shown, with_values
+        return shown, "" if any(NOT_COMPUTED in value for value in values.values()) else with_values
 
     def ended(self, search: Search, ended: Ended, indent: str = "  ", opening: str = "next") -> list[str]:
         """Why a run ended: everything that could have come next."""
@@ -295,7 +337,7 @@ class _Explainer:
 
     def _of_condition(self, variable: int, ended: Ended) -> Reason:
         run = ended.taken()
-        whole = combined(self.question.conditions[variable], lambda number: self.rows.truth(number, ended.row, run))
+        whole = combined(self.question.conditions[variable], lambda number: self.rows.known_truth(number, ended.row, run))
         kind = "CONDITION_NULL" if whole is None else "CONDITION_FALSE"
         return Reason(kind, ended.row + 1, ended.start + 1, self.question.name(variable))
 
@@ -341,7 +383,10 @@ class _Explainer:
 
     def _change(self, change: Change) -> str:
         if not change.verified:
-            raise _Untrue
+            text, at = self.question.comparisons[change.comparison].text, change.match.start
+            engine = [] if change.engine is None else [(at, change.engine)]
+            change_text = f'"{text}" {truth(change.truth)} at row {change.row + 1}, and matches from row {at + 1}'
+            raise _Untrue(untrue(self.rows, self.asked.words, [(at, change.match.variables)], engine, (), self.asked.at, change_text))
         text = self.question.comparisons[change.comparison].text
         match = change.match
         if not match.variables:

@@ -7,59 +7,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
-import pyarrow.compute as pc
-
-from sparkcep.clause.tree import EventSelection
 from sparkcep.draw.timeline import Timeline
-from sparkcep.engine.factory import match_table
-from sparkcep.errors import ClauseError, MatchRuntimeError
-from sparkcep.plan.build import drafted
-from sparkcep.plan.facts import shown as without_exclusions
-from sparkcep.plan.plan import Plan
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import alone
-from sparkcep.tracing.answers.explain import UNTRUE
+from sparkcep.tracing.answers.differs import untrue
+from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.answers.without import without
 from sparkcep.tracing.conditions.comparisons import combined
-from sparkcep.tracing.conditions.question import Question, is_literal
+from sparkcep.tracing.conditions.question import Comparison, Question
 from sparkcep.tracing.forms.lines import BAR, COUNTER, Line
 from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import NUMBER, differences, engine_plan, matches_changed, matches_of
-from sparkcep.tracing.search.runs import Ended
+from sparkcep.tracing.rows.verify import differences, matches_changed, matches_of, traced
+from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 
 MOST_CULPRITS = 10  # that are tried
 SHOWN = 3  # culprits, and near misses
 NEAR_STEPS = 200_000  # of all start rows
 MOST_COMPARISONS = 60
+MOST_ASKED = 20_000  # states where comparisons that look at the match are counted
 _BAR = 20
 _ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor"}
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Counts over all rows of the clause's input.
-
-    Attributes:
-        rows, partitions: their numbers.
-        truths: for comparisons that Spark computes, how often each is true, false and NULL.
-        ties: rows that are equal to another one in PARTITION BY and ORDER BY.
-        single: partitions of one row.
-        null_keys: rows with a NULL key.
-    """
-
-    rows: int
-    partitions: int
-    truths: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
-    ties: int = 0
-    single: int = 0
-    null_keys: int = 0
 
 
 def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, words: Mapping[str, object], redact: str = "", max_steps: int = MAX_STEPS, hints: Sequence[str] = ()) -> Why:
@@ -90,21 +64,22 @@ class _Overall:
     def answer(self, words: Mapping[str, object], more: Sequence[str]) -> Why:
         for part, trace in zip(self.parts, self.traces, strict=True):
             engine = matches_of(self.question.plan, part.table)
-            if differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine):
-                return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+            if wrong := differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine):
+                return untrue(part, words, traced(trace), engine, wrong)
         ends, blamed = self.endings()
-        culprits = self.culprits(blamed)
-        if culprits is None:
-            return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
-        hints, near = [*self.hints(), *more], self.near()
+        culprits = self.culprits(blamed, words)
+        if isinstance(culprits, Why):
+            return culprits
+        found = Hints(self.parts, self.totals, self.settings, self.values, self.matches)
+        hints, near = [*found.found(), *more], self.near()
         hints += [] if self.matches else without(self.question, self.parts, self.settings)
         lines = [self.first(), *self.counters(), *self.funnel()]
         if ends:
             lines.append("They ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
         for i, (matches, starts, number, wanted) in enumerate(culprits[:SHOWN]):
             comparison = self.question.comparisons[number]
-            would = f"were it always {truth(wanted)}, there would be {_counted(matches, 'match')}."
-            lines.append(f'{"Culprit" if i == 0 else "Then"}: "{comparison.text}" of {self.question.name(comparison.variable)} alone stops {_counted(starts, "start row")}; {would}')
+            would = f"were it always {truth(wanted)}, there would be {counted(matches, 'match')}."
+            lines.append(f'{"Culprit" if i == 0 else "Then"}: "{comparison.text}" of {self.question.name(comparison.variable)} alone stops {counted(starts, "start row")}; {would}')
         lines += hints
         timelines = self.pictures(near[:SHOWN], len(lines) + 1)
         lines += self.misses(near)
@@ -117,7 +92,7 @@ class _Overall:
 
     def first(self) -> str:
         rows = sum(part.count for part in self.parts)
-        found = f"{_counted(self.matches, 'match').replace('0 matches', 'No match')} in {rows:,} rows of {_counted(len(self.parts), 'partition')}."
+        found = f"{counted(self.matches, 'match').replace('0 matches', 'No match')} in {rows:,} rows of {counted(len(self.parts), 'partition')}."
         if len(self.parts) < self.totals.partitions or rows < self.totals.rows:
             found += f" Sample: {len(self.parts)} of {self.totals.partitions:,} partitions."
         return found
@@ -126,11 +101,12 @@ class _Overall:
         listed = self.question.comparisons[:MOST_COMPARISONS]
         if not listed:
             return
+        of_match = self.asked([comparison for comparison in listed if comparison.number not in self.totals.truths])
         rows = []
         before = -1
         for comparison in listed:
             known = self.totals.truths.get(comparison.number)
-            counts = known or self.asked(comparison.number, comparison.variable)
+            counts = known or of_match[comparison.number]
             note = "" if known else "looks at the match: counted where it was asked"
             if known and self.totals.rows:
                 true, false, null = known
@@ -144,23 +120,36 @@ class _Overall:
             text = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
             yield text if row[2] == "true" else Line.of(text, COUNTER, row, marked=row[5] in ("never true", "NULL for all rows"))
 
-    def asked(self, number: int, variable: int) -> tuple[int, int, int]:
-        """How often a comparison was true, false and NULL where the searches asked it."""
-        found: Counter[bool | None] = Counter()
+    def asked(self, listed: Sequence[Comparison]) -> dict[int, tuple[int, int, int]]:
+        """How often comparisons that look at the match were true, false and NULL where the searches asked them.
+
+        At most MOST_ASKED states are visited, first start rows first.
+        """
+        by_variable: dict[int, list[int]] = {}
+        for comparison in listed:
+            by_variable.setdefault(comparison.variable, []).append(comparison.number)
+        found: dict[int, Counter[bool | None]] = {comparison.number: Counter() for comparison in listed}
+        left = MOST_ASKED
         for part, search in self.searches:
-            seen = set()
+            seen: set[tuple[int, Run]] = set()
+            taken_at = dict(search.path)
             try:
-                for node, _ in search.explored():
-                    taken = next((taken for at, taken in search.path if at == node), None)
+                for node, _ in search.explored() if by_variable and left > 0 else ():
+                    left -= 1
+                    if left <= 0:
+                        break
+                    taken = taken_at.get(node)
                     for option in search.options(node):
-                        if option.variable == variable and node.row < part.count and node.run not in seen and not search.outside(option, node.row):
-                            seen.add(node.run)
-                            found[part.truth(number, node.row, node.run)] += 1
+                        key = option.variable, node.run
+                        if option.variable in by_variable and node.row < part.count and key not in seen and not search.outside(option, node.row):
+                            seen.add(key)
+                            for number in by_variable[option.variable]:
+                                found[number][part.known_truth(number, node.row, node.run)] += 1
                         if option == taken:
                             break
             except Effort:
                 continue
-        return found[True], found[False], found[None]
+        return {number: (counts[True], counts[False], counts[None]) for number, counts in found.items()}
 
     def reached(self) -> Iterator[tuple[str, int]]:
         """The places, shallowest first, each with the number of start rows that have a run with it; then the matches."""
@@ -181,7 +170,7 @@ class _Overall:
 
     def funnel(self) -> Iterator[str]:
         reached, starts = list(self.reached()), len(self.searches)
-        yield f"How far the runs of {_counted(starts, 'start row')} got:"
+        yield f"How far the runs of {counted(starts, 'start row')} got:"
         width = max(len(name) for name, _ in reached)
         for name, count in reached:
             share = count / max(1, starts)
@@ -212,12 +201,12 @@ class _Overall:
     def whole(self, part: FrozenRows, ended: Ended, variable: int) -> bool | None:
         """The truth of a variable's condition at the row where a run ended."""
         run = ended.taken()
-        return combined(self.question.conditions[variable], lambda number: part.truth(number, ended.row, run))
+        return combined(self.question.conditions[variable], lambda number: part.known_truth(number, ended.row, run))
 
-    def culprits(self, blamed: Counter[tuple[int, bool]]) -> list[tuple[int, int, int, bool]] | None:
+    def culprits(self, blamed: Counter[tuple[int, bool]], words: Mapping[str, object]) -> list[tuple[int, int, int, bool]] | Why:
         """(matches if it were always so, start rows, comparison, truth) of each culprit, most matches first.
 
-        None if the engine finds other matches than a trace.
+        If the engine finds other matches than a trace, the answer that says so.
         """
         found = []
         for (number, wanted), starts in blamed.most_common(MOST_CULPRITS):
@@ -228,59 +217,17 @@ class _Overall:
                     again = Trace(trace.pattern, part, changed, max_steps=self.max_steps)
                     if again.given_up:
                         raise Effort
-                    if differences(again.matches, matches_changed(self.question, part.table, changed)):
-                        return None
+                    engine = matches_changed(self.question, part.table, changed)
+                    if wrong := differences(again.matches, engine):
+                        change = f'"{self.question.comparisons[number].text}" {truth(wanted)} at all rows'
+                        return untrue(part, words, traced(again), engine, wrong, change=change)
                     matches += len(again.matches)
             except (SkipTarget, Effort, MatchRuntimeError):
                 continue  # the changed query fails, or is too much work
             found.append((matches, starts, number, wanted))
         return sorted(found, key=lambda one: (-one[0], -one[1]))
 
-    # -- hints and near misses ----------------------------------------------------------------------------------
-
-    def hints(self) -> Iterator[str]:
-        totals = self.totals
-        if totals.ties:
-            yield f"Hint: {_counted(totals.ties, 'row')} equal to another row in PARTITION BY and ORDER BY, so their order depends on chance."
-        if totals.partitions > 1 and totals.single == totals.partitions:
-            yield f"Hint: each of the {totals.partitions:,} partitions is one row. PARTITION BY may name a column that differs in every row."
-        if totals.null_keys:
-            yield f"Hint: {_counted(totals.null_keys, 'row')} with a NULL key in PARTITION BY; such rows are one partition."
-        yield from self.only_case()
-        if not self.matches and not self.question.plan.windows:
-            count = self.skipping()
-            if count:
-                yield f"With EVENT SELECTION SKIP TILL NEXT MATCH there would be {_counted(count, 'match')}: rows between are passed over."
-
-    def only_case(self) -> Iterator[str]:
-        """Comparisons with a text that differs from the column's values in case or blanks alone."""
-        for comparison in self.question.comparisons:
-            expr = comparison.expr.bare()
-            counts = self.totals.truths.get(comparison.number)
-            if expr.op != "bin" or expr.value != "=" or counts is None or counts[0] or len(comparison.sides) != 1 or not is_literal(expr.args[1]):
-                continue
-            text = expr.args[1].span.of(self.question.clause.text)
-            column = self.question.values[comparison.sides[0]]
-            if not (text.startswith("'") and text.endswith("'") and column.column):
-                continue
-            wanted = text[1:-1].strip().lower()
-            found = Counter(v for part in self.parts for v in part.column(column.column) if isinstance(v, str) and v.strip().lower() == wanted)
-            for value, count in found.most_common(1):
-                yield f"Hint: {column.text} is never {text}; it is {self.values.text(value)} in {_counted(count, 'row')}. They differ only in case or blanks."
-
-    def skipping(self) -> int:
-        """The sample's number of matches under SKIP TILL NEXT MATCH, 0 if the clause cannot have it."""
-        clause = replace(self.question.clause, measures=(), rows="show", selection=EventSelection("NEXT"))
-        try:
-            plan = drafted(clause, settings=self.settings).plan
-        except ClauseError:
-            return 0
-        if not set(plan.inputs) <= set(self.question.plan.inputs) or plan.letters != self.question.plan.letters or plan.ordered_inputs:
-            return 0
-        try:
-            return sum(_matches(plan, part) for part in self.parts)
-        except MatchRuntimeError:
-            return 0
+    # -- near misses -------------------------------------------------------------------------------------------
 
     def near(self) -> list[Miss]:
         found, left = [], NEAR_STEPS
@@ -316,15 +263,3 @@ class _Overall:
             yield f"  {rows}: {labels}; {error[miss.error]}"
         if len(near) > SHOWN:
             yield f"  and {len(near) - SHOWN} more"
-
-
-def _matches(plan: Plan, part: FrozenRows) -> int:
-    """The number of matches of a plan in a partition."""
-    found = match_table(replace(engine_plan(plan), pattern=without_exclusions(plan.pattern)), part.table)
-    return pc.count_distinct(found[NUMBER]).as_py()
-
-
-def _counted(count: int, what: str) -> str:
-    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
-    return f"{count:,} {what if count == 1 else plural}"
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from sparkcep.errors import printable
@@ -63,3 +64,9 @@ def short(text: str) -> str:
 def truth(value: bool | None) -> str:
     """A truth value."""
     return "NULL" if value is None else str(value).lower()
+
+
+def labels(names: Sequence[str]) -> str:
+    """The names of variables; more than three equal ones as a number."""
+    found = [(name, len(list(equal))) for name, equal in groupby(names)]
+    return " ".join(f"{name} x{count}" if count > 3 else " ".join([name] * count) for name, count in found)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from sparkcep.clause.expressions import Expr
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.scope import PRIOR
 
 Logic: TypeAlias = tuple
@@ -63,7 +64,11 @@ def is_conjunction(logic: Logic) -> bool:
 
 
 def combined(logic: Logic, truth: Callable[[int], Truth]) -> Truth:
-    """The truth of a condition, from the truth of its comparisons."""
+    """The truth of a condition, from the truth of its comparisons.
+
+    Raises:
+        MatchRuntimeError: a comparison fails, and no other operand of its AND or OR decides.
+    """
     kind = logic[0]
     if kind == "comparison":
         return truth(logic[1])
@@ -79,12 +84,18 @@ def combined(logic: Logic, truth: Callable[[int], Truth]) -> Truth:
                 return combined(then, truth)
         return combined(otherwise, truth)
     decides = kind == "or"
-    unknown = False
+    unknown, failed = False, None
     for part in logic[1:]:
-        found = combined(part, truth)
+        try:
+            found = combined(part, truth)
+        except MatchRuntimeError as error:  # an operand after it may decide: AND and OR are evaluated in any order
+            failed = failed or error
+            continue
         if found is decides:
             return decides
         unknown = unknown or found is None
+    if failed is not None:
+        raise failed
     return None if unknown else not decides
 
 

@@ -72,7 +72,7 @@ class Timelines:
             *(row for row in (shown.ended, shown.asked) if row is not None),
             *(rows_of(shown.lost) if shown.lost else ()),
         ]
-        listed = chosen(around, self.rows.count, asked=shown.asked)
+        listed = chosen(around, self.rows.count, asked=shown.asked, first=self.rows.first)
         bars, left_out = self._bars(listed, run if isinstance(run, Match) else None)
         return Timeline(
             about=shown.about,
@@ -92,7 +92,7 @@ class Timelines:
 
     def of_way(self, line: int, about: str, labels: Mapping[int, str], wrong: Mapping[int, str]) -> Timeline:
         """The small timeline of a way that nearly matches: ``labels`` and ``wrong`` are by row, from 0."""
-        listed = chosen([*labels, *wrong], self.rows.count, beside=1)
+        listed = chosen([*labels, *wrong], self.rows.count, beside=1, first=self.rows.first)
         way = Bar("this way", {row + 1: label for row, label in labels.items()}, {row + 1: words for row, words in wrong.items()})
         return Timeline(about, line, tuple(row + 1 for row in listed), self.rows.count, tuple(self._values(listed)), bars=(way,))
 
@@ -196,7 +196,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def chosen(around: Sequence[int], count: int, beside: int = _BESIDE, asked: int | None = None) -> list[int]:
+def chosen(around: Sequence[int], count: int, beside: int = _BESIDE, asked: int | None = None, first: int = 0) -> list[int]:
     """The rows of a partition that are shown: all of a short one, else those around a run, of a long run its ends.
 
     Args:
@@ -204,13 +204,14 @@ def chosen(around: Sequence[int], count: int, beside: int = _BESIDE, asked: int 
         count: the number of rows.
         beside: how many rows are shown before and after them.
         asked: a row inside of the run that is shown, too.
+        first: the first row that is known.
     """
     low, high = min(around, default=0), min(max(around, default=0), count - 1)
-    whole = range(max(0, low - beside), min(count, high + beside + 1))
-    if beside == _BESIDE and count <= _FITTING:
-        return list(range(count))
+    whole = range(max(first, low - beside), min(count, high + beside + 1))
+    if beside == _BESIDE and count - first <= _FITTING:
+        return list(range(first, count))
     if len(whole) <= _FITTING:
         return list(whole)
     ends = (*range(low - beside, low + _BESIDE + 1), *range(high - _TAIL, high + beside + 1))
     middle = () if asked is None else range(asked - _BESIDE, asked + _BESIDE + 1)
-    return sorted({row for row in (*ends, *middle) if 0 <= row < count})
+    return sorted({row for row in (*ends, *middle) if first <= row < count})

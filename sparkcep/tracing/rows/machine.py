@@ -28,6 +28,7 @@ from sparkcep.plan.plan import LETTERS
 from sparkcep.tracing.search.runs import Run
 
 Value: TypeAlias = Any
+NOT_COMPUTED = "not computed"
 _STACK = 512
 _EXACT = Context(prec=60)
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -36,14 +37,16 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 class Machine:
     """Evaluates expressions over the rows of one partition."""
 
-    def __init__(self, prepared: Prepared, table: pa.Table, expressions: Sequence[tuple[int, tuple]]) -> None:
+    def __init__(self, prepared: Prepared, table: pa.Table, expressions: Sequence[tuple[int, tuple]], first: int = 0) -> None:
         """Compiles the expressions.
 
         Args:
             prepared: the plan, compiled for the rows.
             table: the rows of the partition.
             expressions: trees, each with the variable that the row gets.
+            first: the number of the first row in its partition. Runs and rows are given by these numbers.
         """
+        self.first = first
         self.plan = plan = replace(prepared.plan, letters=(), conditions=())
         names = [name for name in table.column_names if name != LETTERS]
         table = table.select(names)
@@ -107,6 +110,7 @@ class Machine:
 
     def _scan(self, entry: int, variable: int, row: int, start: int, number: int) -> None:
         rows, conditions = self._data.rows, self._data.conditions
+        row, start = row - self.first, start - self.first
         numbers = (vm.MAP, variable, variable, entry, 1, row, row - 1 if row > start else row, 0, row + 1, self.count, start, number)
         _, bad = vm.scan(
             *map(np.int64, numbers), self._letters, conditions.code, conditions.floats, self._slots, self._whole, self._floats, self._labels,
@@ -150,4 +154,4 @@ class Failed:
         self.error_class = error.error_class.removeprefix("SPARKCEP.")
 
     def __repr__(self) -> str:
-        return f"not computed: {self.error_class}"
+        return f"{NOT_COMPUTED}: {self.error_class}"

@@ -51,14 +51,19 @@ def matches_of(plan: Plan, table: pa.Table) -> list[tuple[int, tuple[int, ...]]]
     return [(rows[0][0], tuple(ids[label] for _, label in rows if label is not None)) for _, rows in sorted(matches.items())]
 
 
+def traced(trace: Trace) -> list[tuple[int, tuple[int, ...]]]:
+    """The matches of a trace: first row and variables of each, in order."""
+    return [(match.start, match.variables) for match in trace.matches]
+
+
 def verify(plan: Plan, frozen: pa.Table, trace: Trace) -> list[Difference]:
     """The matches that only the trace or only the engine has. Empty if the trace is right."""
     return differences(trace.matches, matches_of(plan, frozen))
 
 
-def differences(traced: list[Match], engine: list[tuple[int, tuple[int, ...]]]) -> list[Difference]:
+def differences(found: list[Match], engine: list[tuple[int, tuple[int, ...]]]) -> list[Difference]:
     """The matches that only one of two searches has. If the searches differ only in order, both lists whole."""
-    ours = [(match.start, match.variables) for match in traced]
+    ours = [(match.start, match.variables) for match in found]
     if ours == engine:
         return []
     only = [Difference(*match, by) for by, one, other in (("trace", ours, engine), ("engine", engine, ours)) for match in one if match not in other]

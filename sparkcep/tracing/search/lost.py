@@ -11,7 +11,7 @@ def lost(trace: Trace, row: int, *, numbered: bool) -> Match | None:
 
     ``numbered``: conditions read MATCH_NUMBER(), so that earlier matches count.
     """
-    starts = [start for start in range(row + 1) if start not in trace.searches]
+    starts = [start for start in range(trace.rows.first, row + 1) if start not in trace.searches]
     if not starts:
         return None
     if numbered:

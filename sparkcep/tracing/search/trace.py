@@ -7,12 +7,14 @@ start row.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
+from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import Logic
@@ -30,6 +32,7 @@ class Rows(Protocol):
     """The rows of a partition, with the values of comparisons: columns that Spark computed, and the engine's machine."""
 
     count: int
+    first: int  # the first row that is known, 0 if the whole partition is
 
     def truth(self, comparison: int, row: int, run: Run) -> bool | None:
         """Whether a comparison holds at a row that comes after the run, and takes the comparison's variable."""
@@ -168,7 +171,10 @@ class Search:
         verdicts = node.run.verdicts if self.pattern.looks else self.trace.verdicts[node.row]
         if variable not in verdicts:
             logic = self.pattern.conditions.get(variable)
-            verdicts[variable] = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, node.row, node.run)) is True
+            try:
+                verdicts[variable] = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, node.row, node.run)) is True
+            except MatchRuntimeError:  # the engine did not ask here, or its error came first
+                verdicts[variable] = False
         return verdicts[variable]
 
     def after(self, node: Node, option: Option) -> Node:
@@ -367,7 +373,7 @@ class Trace:
         self.pattern, self.rows, self.changed, self.max_steps = pattern, rows, changed, max_steps
         self.skip = skip or pattern.skip
         self.failed: set[Node] = set()
-        self.verdicts: list[dict[int, bool]] = [{} for _ in range(rows.count + 1)]
+        self.verdicts: dict[int, dict[int, bool]] = defaultdict(dict)
         self.searches: dict[int, Search] = {}
         self.matches: list[Match] = []
         self.passed: dict[int, int] = {}
@@ -375,7 +381,7 @@ class Trace:
         self.shared: dict[int, dict] = {}  # see Search.farthest
         self.places_below: dict[Node, int] = {}  # see Search.reached
         self._shared_run = Run(0, 0)
-        start = 0
+        start = rows.first
         while search and start < rows.count and not self.given_up:
             found = self.search(start, len(self.matches) + 1)
             self.given_up = found.effort

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,19 @@ from sparkcep.engine.core.windows import plan_windows
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Window
+
+
+class Shifted(list):
+    """Values of a part of a partition, by the number of the row in the partition. ``first``: the row of the first value."""
+
+    def __init__(self, values: Iterable[Any], first: int) -> None:
+        super().__init__(values)
+        self.first = first
+
+    def __getitem__(self, row: int) -> Any:
+        if row < self.first:
+            raise IndexError(row)
+        return super().__getitem__(row - self.first)
 
 
 @dataclass(frozen=True)
@@ -30,13 +44,16 @@ class Windows:
     nulls: tuple[list[bool], ...] = ()
 
     @staticmethod
-    def of(plan: Plan, table: pa.Table) -> Windows:
+    def of(plan: Plan, table: pa.Table, first: int = 0) -> Windows:
+        """The windows over rows. ``first``: the number of the first row in its partition."""
         if not plan.windows:
             return Windows()
         columns: Mapping[str, pa.Array] = {window.order: flat(table[window.order]) for window in plan.windows if window.order}
         ends, _ = plan_windows(plan.windows, dict(columns), np.array([0, table.num_rows], dtype=np.int64))
         nulls = tuple(columns[window.order].is_null().to_pylist() if window.order else [False] * table.num_rows for window in plan.windows)
-        return Windows(plan.windows, tuple(found.tolist() for found in ends), nulls)
+        if not first:
+            return Windows(plan.windows, tuple(found.tolist() for found in ends), nulls)
+        return Windows(plan.windows, tuple(Shifted((found + first).tolist(), first) for found in ends), tuple(Shifted(found, first) for found in nulls))
 
     @property
     def bounded(self) -> bool:

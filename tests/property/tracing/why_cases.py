@@ -69,14 +69,19 @@ class Case:
     ``counts`` says how much was compared.
     """
 
-    def __init__(self, clause: Clause, rows: list[dict], within: tuple | None, counts: Counter) -> None:
+    def __init__(self, clause: Clause, rows: list[dict], within: tuple | None, counts: Counter, *, by_sqlite: bool = True) -> None:
+        """Reads the clause. ``by_sqlite``: sqlite computes the columns at once; if not, :meth:`freeze` gets them."""
         self.clause, self.rows, self.within, self.counts = clause, rows, within, counts
         window = "" if within is None else f"WINDOW {within[1]}{' ROWS' if within[0] == 'rows' else ''}\n"
         head, word, tail = clause.to_sql().partition("PATTERN (")
         self.text = head + window + word + tail
         self.question = question_of(parse_clause(self.text))
-        self.frozen = frozen(self.question, rows)
-        self.pattern = self.frozen.pattern()
+        if by_sqlite:
+            self.freeze(frozen(self.question, rows))
+
+    def freeze(self, rows: FrozenRows) -> None:
+        """Sets the rows with the columns of the question."""
+        self.frozen, self.pattern = rows, rows.pattern()
 
     def accepts(self, start: int, number: int, changed: Callable[[int], dict] = lambda row: {}) -> Callable[[tuple], bool]:
         def accepts(labels: tuple) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -41,7 +42,20 @@ def test_examples_over_data_frames(spark, example):
 def test_keys_are_in_the_first_line(spark):
     assert str(sparkcep.why(spark, V, at="symbol = 'A' AND day = 2")).split("\n")[0] == "Row 2 (day 2) of symbol = 'A' is in match 1 as DOWN."
     assert str(sparkcep.why(spark, V, at="symbol = 'A'", match=1)).split("\n")[0] == "Row 1 (day 1) of symbol = 'A' is in match 1."
-    assert str(sparkcep.why(spark, V, at="symbol IS NULL")).split("\n")[0] == "Row 1 (day 1) of symbol = NULL is in no match."
+    why = sparkcep.why(spark, V, at="symbol IS NULL")
+    assert why.verdict == "Row 1 (day 1) of symbol = NULL is in no match."
+    assert why.hints == ("Hint: symbol is NULL here. All rows with a NULL key are one partition.",)
+
+
+def test_further_columns(spark):
+    """``show`` lists the rows of the answer with columns that the clause does not name."""
+    why = sparkcep.why(spark, V, at="symbol = 'B' AND day = 2", show=["price * 10", "symbol"])
+    assert str(why).split("\n")[-3:] == ["Rows:", "  row  day  price * 10  symbol", "    2    2          60     'B'"]
+    assert why.shown == (("2", "2", "60", "'B'"),)
+    shown = sparkcep.why(spark, V, at="symbol = 'A'", match=1, show="price", redact="values").shown
+    assert [row[0] for row in shown] == ["1", "2", "3", "4"] and all(re.fullmatch("v[0-9]+", text) for row in shown for text in row[1:])
+    with pytest.raises(ClauseError, match=r"or show=\['prise'\] is not a list of expressions over the clause's input: .*`prise`"):
+        sparkcep.why(spark, V, at="symbol = 'A' AND day = 1", show="prise")
 
 
 def test_rows_beyond_three_have_their_first_line(spark):
@@ -65,9 +79,11 @@ def test_no_row(spark):
         ({"at": "symbol = 'A'", "rows": 3}, "The partition has 4 rows, and rows is 3. Write rows=4, or ask about a smaller partition"),
         ({"at": "symbol = 'A'", "match": 4}, "match=4: the partition has 1 match. Write match=1"),
         ({"at": "symbol = 'A' AND day = 1", "expect": "DOWM"}, "expect='DOWM' is not a variable of PATTERN; did you mean DOWN?"),
-        ({"at": "rand() < 0.5"}, "at='rand() < 0.5' has rand(), so it selects other rows each time"),
+        ({"at": "rand() < 0.5"}, "at='rand() < 0.5' has rand(), so it differs each time. Write conditions over the columns"),
         ({"at": "day ="}, "at='day =' is not one SQL condition"),
         ({"expect": "UP", "match": 1}, "expect needs a row"),
+        ({"show": "price"}, "show needs rows. Write at="),
+        ({"at": "day = 1 AND symbol = 'A'", "show": ["price +"]}, "show='price +' is not one SQL expression"),
         ({"at": "day = 1", "redact": "value"}, 'redact must be "values" or "all", not \'value\'. Did you mean values?'),
         ({"at": "day = 1", "which": "w"}, 'The statement has 1 clause: 1 (line 1). Write which="1"'),
     ],
@@ -136,6 +152,36 @@ TYPES = [
 ]
 
 
+LONG = "SELECT id AS t, timestamp_seconds(id) AS ts, date_from_unix_date(CAST(id AS INT)) AS day, CASE WHEN id % 5 = 3 THEN 'a' ELSE 'b' END AS e, id % 2 AS k FROM range(4000)"
+
+
+@pytest.mark.parametrize(
+    "order, window, at, first, last",
+    [
+        ("t", "20", "t = 1003", 491, 513), ("t DESC", "20", "t = 1003", 1488, 1510), ("ts", "INTERVAL '20' SECOND", "t = 1003", 491, 513),
+        ("t", "9 ROWS", "t = 1003", 492, 512), ("t", "20", "t = 13", 1, 18), ("day", "INTERVAL '20' DAY", "t = 1003", 491, 513),
+    ],
+)
+def test_a_part_of_a_long_partition(spark, order, window, at, first, last):
+    """Of a long partition, the rows within one WINDOW are traced. The answer is that of the whole partition."""
+    text = (
+        f"SELECT * FROM ({LONG}) MATCH_RECOGNIZE (PARTITION BY k ORDER BY {order} MEASURES 1 AS m AFTER MATCH SKIP TO NEXT ROW WINDOW {window} "
+        "PATTERN (A B{2} C) DEFINE A AS e = 'a' AND PREV(e, 2) = 'b', B AS e = 'b' AND LAST(A.e) = 'a', C AS e = 'c' OR NEXT(t) < 0)"
+    )
+    whole, part = sparkcep.why(spark, text, at=at), sparkcep.why(spark, text, at=at, rows=100)
+    assert part.verified and part.rows == whole.rows and part.next == whole.next and part.reasons == whole.reasons
+    assert str(part).split("\n") == [
+        *str(whole).split("\n"),
+        f"Hint: the partition has 2,000 rows. Only rows {first}-{last} were traced, those within one WINDOW, and matches are numbered among them.",
+    ]
+    with pytest.raises(ClauseError, match="The partition has 2,000 rows, and rows is 100. Write rows=2000"):
+        sparkcep.why(spark, text, at=at.replace("t", "k = 1 AND t", 1), rows=100, match=1)
+    with pytest.raises(ClauseError, match="The partition has 2,000 rows, and rows is 100. Write rows=2000"):
+        sparkcep.why(spark, text.replace("SKIP TO NEXT ROW", "SKIP PAST LAST ROW"), at=at, rows=100)
+    with pytest.raises(ClauseError, match=r"The partition has 2,000 rows, .*, and rows is 10. Write rows=2000"):
+        sparkcep.why(spark, text, at=at, rows=10)
+
+
 @pytest.mark.parametrize("by_match", [False, True], ids=["by Spark", "by the machine"])
 def test_values_of_many_types(spark, by_match):
     """A side is shown alike, whether Spark or the engine's machine computes it."""
@@ -150,11 +196,20 @@ def test_values_of_many_types(spark, by_match):
     assert all(one.result is False for one in shown)
 
 
-def test_a_side_that_fails_is_not_computed(spark):
+FAILS = "not computed: DIVIDE_BY_ZERO"
+
+
+@pytest.mark.parametrize("condition", ["d <> 0 AND 10 / d > 3", "LAST(A.d) <> 0 AND 10 / LAST(A.d) > 3"])
+def test_a_side_that_fails_is_not_computed(spark, condition):
     """Under ANSI a guarded side fails for some row. It is shown without a value, and the others with theirs."""
-    text = "SELECT * FROM VALUES (1, 0), (2, 5) AS t(id, d) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A) DEFINE A AS d <> 0 AND 10 / d > 3)"
+    text = f"SELECT * FROM VALUES (1, 0), (2, 5) AS t(id, d) MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS x PATTERN (A) DEFINE A AS {condition})"
     why = sparkcep.why(spark, text, at="id = 2")
-    assert [(one.comparison, one.left, one.result) for one in why.next] == [("d <> 0", "5", True), ("10 / d > 3", "2", False)]
+    assert {(one.left, one.result) for one in why.next} == {("5", True), ("2", False)}
+    why = sparkcep.why(spark, text, at="id = 1")
+    assert why.verified and [reason.reason for reason in why.reasons] == ["CONDITION_FALSE"]
+    assert {(one.left, one.result, one.cause) for one in why.next} == {("0", False, ""), (FAILS, None, FAILS)}
+    assert [line.split("  ")[-1] for line in str(why).split("\n") if line.strip().startswith(("A  10 /", "10 /"))] == [FAILS]
+    assert sparkcep.why(spark, text).verified
 
 
 def test_a_name_that_the_input_lacks(spark):
@@ -211,10 +266,15 @@ def test_command(command, capsys, tmp_path):
     assert "[SPARKCEP.WHY] match=2: the partition has 0 matches" in capsys.readouterr().err
 
 
-def test_command_of_a_trace_that_differs(command, capsys, monkeypatch):
+def test_command_of_a_trace_that_differs(command, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
     assert command("--at", "day = 3") == 3
     assert capsys.readouterr().out.startswith("The trace differs from the engine. This is a bug of sparkcep.\n")
+    assert command("--at", "day = 3", "--output", str(tmp_path / "why.txt")) == 3
+    found = capsys.readouterr()
+    assert f"written to {tmp_path / 'why.txt'}.report.json" in found.out and "names instead of the values" in found.err
+    report = json.loads((tmp_path / "why.txt.report.json").read_text())
+    assert report["matches"]["engine"] == [] and len(report["rows"]) == 4 and report["plan"]["variables"] == ["STRT", "DOWN", "UP"]
 
 
 def test_a_sample_of_partitions(spark):
@@ -230,6 +290,29 @@ def test_a_sample_of_partitions(spark):
     whole = sparkcep.why(spark, V)
     assert str(whole).startswith("1 match in 8 rows of 3 partitions.\n")
     assert whole.hints == ("Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",)
+
+
+CAST_TABLE = "VALUES (1, '9', TIMESTAMP'2026-01-01 10:00:00', 1.5D), (2, '10', TIMESTAMP'2026-01-02 10:00:00', 2.5D) AS t(id, code, ts, x)"
+
+
+@pytest.mark.parametrize(
+    "condition, hints",
+    [
+        ("code > 5", ['Hint: in "code > 5" Spark casts code from STRING to BIGINT; it is true in 2 of 2 rows.']),
+        ("A.code > 5 AND count(A.*) > 0", ['Hint: in "A.code > 5" Spark casts A.code from STRING to BIGINT; it is true in 2 of 2 rows.']),
+        ("CAST(code AS INT) > 5", []),
+        ("id > 1.5 AND x > id", []),
+        ("count(A.*) > 5", []),
+        ("ts > '2026-01-02'", ["Hint: in \"ts > '2026-01-02'\" Spark reads the text '2026-01-02' in the time zone of the session, {zone}; it is true in 1 of 2 rows."]),
+        ("ts > '2026-01-02 00:00:00Z'", []),
+        ("ts >= DATE'2026-01-02'", ["Hint: in \"ts >= DATE'2026-01-02'\" Spark reads DATE'2026-01-02' as midnight in the time zone of the session, {zone}; it is true in 1 of 2 rows."]),
+    ],
+)
+def test_casts_of_sides(spark, condition, hints):
+    """Hints about casts come from Spark's analysed plan; a cast that the user wrote is not one, nor are numbers of two sizes."""
+    text = f"SELECT * FROM {CAST_TABLE} MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS m PATTERN (A{{9}}) DEFINE A AS {condition})"
+    found = [hint for hint in sparkcep.why(spark, text).hints if "Spark" in hint]
+    assert found == [hint.format(zone=spark.conf.get("spark.sql.session.timeZone")) for hint in hints]
 
 
 def test_an_empty_input(spark):
@@ -252,6 +335,25 @@ def test_rows_that_a_where_leaves_out(spark):
     assert str(sparkcep.why(spark, two, at="day = 4")).split("\n")[0].endswith("One row of ticks does; WHERE of a (line 1) leaves it out:")
     joined = f"SELECT * FROM (SELECT t.* FROM ticks t JOIN ticks u ON t.day = u.day WHERE t.volume > 1000) {clause}"
     assert str(sparkcep.why(spark, joined, at="day = 4")).split("\n")[1].startswith("Look at the input with: SELECT * FROM (SELECT t.* FROM ticks t JOIN")
+
+
+def test_rows_that_a_where_of_a_view_leaves_out(spark):
+    """The question goes down through views, renamed columns included. The view's own WHERE is named."""
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW ticks AS SELECT * FROM VALUES (1, 5, 2000), (4, 6, 900) AS t(day, price, volume)")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW large AS SELECT day + 1 AS d, price FROM ticks WHERE volume > 1000 AND price > 0")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW larger AS SELECT * FROM large WHERE price < 100")
+    text = "WITH ticks AS (SELECT 1 AS x), r AS (SELECT d AS t, price FROM larger) SELECT * FROM r MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS x PATTERN (A B) DEFINE B AS price > A.price)"
+    why = sparkcep.why(spark, text, at="r.t = 5 OR t = 6")
+    assert str(why).split("\n") == [
+        "No row of the clause's input fulfils r.t = 5 OR t = 6. One row of ticks does; WHERE of large (a view) leaves it out:",
+        "  volume > 1000  900 > 1000  false",
+    ]
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW summed AS SELECT day, sum(price) AS price FROM ticks WHERE volume > 1000 GROUP BY day")
+    why = sparkcep.why(spark, "SELECT * FROM summed MATCH_RECOGNIZE (ORDER BY day MEASURES 1 AS x PATTERN (A))", at="day = 4")
+    assert str(why).split("\n")[1] == "Look at the input with: SELECT * FROM summed"
+    spark.sql(f"SELECT * FROM {V_TABLE}").createOrReplaceTempView("of_a_frame")
+    why = sparkcep.why(spark, "SELECT * FROM of_a_frame MATCH_RECOGNIZE (ORDER BY day MEASURES 1 AS x PATTERN (A))", at="day = 40")
+    assert [reason.reason for reason in why.reasons] == ["NO_SUCH_ROW"]
 
 
 def test_data_frames_with_other_keys(spark):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import replace
 
 import pytest
 
 from sparkcep.errors import ClauseError
 from sparkcep.settings import DEFAULT
-from sparkcep.tracing.answers import explain as module
+from sparkcep.tracing.answers import change
+from sparkcep.tracing.answers import overall as module
+from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
-from sparkcep.tracing.answers.overall import Totals, overall
-from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.answers.hints import Cast, Totals
+from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.search.trace import Trace
-from tests.support.why_examples import EXAMPLES, Example, frozen, question
+from tests.support.why_examples import EXAMPLES, Example, frozen, question, totals
 
 BY_NAME = {example.name: example for example in EXAMPLES}
 
@@ -29,16 +32,6 @@ def answered(example: Example, **options):
     wanted = None if example.at is None else int(example.at.rpartition(" ")[2])
     at = tuple(i for i, row in enumerate(example.values) if row[0] == wanted)
     return explain(rows, Asked(at, example.arguments.get("match"), example.arguments.get("expect")), **options)
-
-
-def totals(rows: FrozenRows) -> Totals:
-    """The counts that Spark would return."""
-    truths = {}
-    for comparison in rows.question.comparisons:
-        if column := rows.question.values[comparison.truth].column:
-            found = rows.column(column)
-            truths[comparison.number] = tuple(found.count(value) for value in (True, False, None))
-    return Totals(rows.count, 1, truths)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
@@ -91,8 +84,32 @@ def test_a_trace_that_differs_explains_nothing(monkeypatch):
     monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
     why = answered(BY_NAME["E9"])
     assert not why.verified and why.reasons == () and why.next == ()
-    assert str(why).split("\n")[0] == module.UNTRUE
+    assert str(why).split("\n")[0] == UNTRUE
     assert "  Matches of the engine: rows 1-5 (STRT DOWN DOWN UP UP)" in str(why).split("\n")
+    report = json.loads(why.report)
+    assert report["matches"]["engine"] == [[0, [0, 1, 1, 2, 2]]] and report["plan"]["variables"] == ["STRT", "DOWN", "UP"]
+    assert [row["__o0"] for row in report["rows"]] == ["v1", "v2", "v3", "v4", "v5", "v6"] and report["rows"][0]["__y0"] is None
+    assert "report" not in json.loads(why.to_json())
+
+
+@pytest.mark.parametrize("name", ["E12", "E14"])
+def test_a_trace_of_a_sample_that_differs_explains_nothing(name, monkeypatch):
+    monkeypatch.setattr(Trace, "truth", lambda self, comparison, row, run: True)
+    why = answered(BY_NAME[name])
+    assert not why.verified and why.culprits == why.near == why.hints == ()
+    assert str(why).split("\n")[0] == UNTRUE and json.loads(why.report)["matches"]["trace"]
+
+
+@pytest.mark.parametrize("name, question", [("E1", "a change"), ("E12", "a culprit")])
+def test_a_change_that_the_engine_denies_explains_nothing(name, question, monkeypatch):
+    """Rule 27 holds for changes, too: one at a row, and one at all rows."""
+    monkeypatch.setattr(change, "changed_match", lambda *arguments: None)
+    monkeypatch.setattr(module, "matches_changed", lambda *arguments: [])
+    why = answered(BY_NAME[name])
+    assert not why.verified and why.next == () and str(why).split("\n")[0] == UNTRUE
+    report = json.loads(why.report)
+    assert report["change"].startswith('"volume > 1000" true at ') and report["matches"]["engine"] == [] != report["matches"]["trace"]
+    assert f"  With {report['change']}:" in str(why).split("\n")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +141,184 @@ def test_options_that_are_not_explained(option, what):
         question(f"ORDER BY t MEASURES 1 AS one {option}")
     assert (caught.value.error_class, caught.value.line) == ("SPARKCEP.WHY", 1)
     assert f"Leave {what} out" in caught.value.message
+
+
+TIMES = [1_700_000_000_000 + 60_000 * i for i in range(6)]
+HINTS = [
+    (
+        "TEXT_NUMBERS", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS price > PREV(price)", ["t", "price"], [(1, "9"), (2, "10"), (3, "100"), (4, "1")],
+        """Hint: "price > PREV(price)" compares text, and 100 % of the values of price are numbers. As text '9' > '10'. Write CAST(price AS DOUBLE).""",
+    ),
+    (
+        "TEXT_NUMBERS of the match", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS UP.price > LAST(A.price)", ["t", "price"], [(1, "9"), (2, "10"), (3, "100"), (4, "x")] + [(i, "5") for i in range(5, 30)],
+        """Hint: "UP.price > LAST(A.price)" compares text, and 96 % of the values of price are numbers. As text '9' > '10'. Write CAST(price AS DOUBLE).""",
+    ),
+    (
+        "TEXT_NUMBERS in ORDER BY", "ORDER BY t PATTERN (A{9})", ["t"], [("1",), ("10",), ("9",)],
+        "Hint: ORDER BY t sorts text, and 100 % of its values are numbers. As text '10' comes before '9'. Write CAST(t AS DOUBLE).",
+    ),
+    ("texts with equal digits", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS code > PREV(code)", ["t", "code"], [(1, "09"), (2, "10"), (3, "08")], None),
+    ("texts that are not numbers", "ORDER BY t PATTERN (A UP{3}) DEFINE UP AS code > 'b'", ["t", "code"], [(1, "9"), (2, "10"), (3, "abc")], None),
+    (
+        "WINDOW_UNITS", "ORDER BY t WINDOW 300 PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", ["t", "e"], [(t, "ab"[i % 2]) for i, t in enumerate(TIMES)],
+        "Hint: neighbouring rows are 60000 apart in t (the median), so WINDOW 300 is often too short for two rows. t has 13 digits, which look like milliseconds: "
+        "300 seconds are WINDOW 300000.",
+    ),
+    (
+        "WINDOW_UNITS of a group", "ORDER BY t PATTERN (A (B C) WITHIN 5) DEFINE B AS e = 'b'", ["t", "e"], [(0, "a"), (10, "b"), (20, "a")],
+        "Hint: neighbouring rows are 10 apart in t (the median), so WITHIN 5 is often too short for two rows.",
+    ),
+    ("a WINDOW that is long", "ORDER BY t WINDOW 11 PATTERN (A B) DEFINE B AS e = 'c'", ["t", "e"], [(0, "a"), (10, "b"), (20, "a")], None),
+    ("CASE_ONLY in a list", "ORDER BY t PATTERN (A) DEFINE A AS e IN ('X', 'OK ')", ["t", "e"], [(0, "ok"), (10, "b"), (20, "ok")],
+     "Hint: e is never 'OK '; it is 'ok' in 2 rows. They differ only in case or blanks."),
+    ("no ORDER BY", "PATTERN (A B) DEFINE B AS e = 'c'", ["t", "e"], [(0, "a"), (1, "b")], "Hint: the clause lacks ORDER BY, so the order of rows depends on chance."),
+    ("ADJACENT with PREV", "ORDER BY t PATTERN (A B) DEFINE A AS e = 'a' AND t > PREV(t), B AS e = 'b'", ["t", "e"], [(0, "x"), (1, "a"), (2, "x"), (3, "b")],
+     "With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over."),
+    ("ADJACENT in a WINDOW", "ORDER BY t WINDOW 4 PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", ["t", "e"], [(0, "a"), (1, "x"), (2, "b"), (3, "a"), (4, "x"), (9, "b")],
+     "With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over."),
+    ("nothing ADJACENT", "ORDER BY t WINDOW 4 PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", ["t", "e"], [(0, "a"), (1, "x"), (5, "b")], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("clause, names, values, hint", [pytest.param(*case[1:], id=case[0]) for case in HINTS])
+def test_hints(clause, names, values, hint):
+    asked = question(clause.replace("PATTERN", "MEASURES 1 AS one PATTERN", 1) if "WINDOW" not in clause else clause.replace("WINDOW", "MEASURES 1 AS one WINDOW"))
+    rows = frozen(asked, names, values, names[0])
+    why = overall([rows], totals(rows), replace(DEFAULT, prefilter=False), words={})
+    assert [hint for hint in why.hints if not hint.startswith("Hint: without")] == ([] if hint is None else [hint])
+    assert all(hint in str(why).split("\n") for hint in why.hints)
+
+
+def hinted(totals: Totals, clause: str = "ORDER BY t MEASURES 1 AS one PATTERN (A{9}) DEFINE A AS t > 5") -> tuple[str, ...]:
+    rows = frozen(question(clause), ["t"], [(1,), (2,)], "t")
+    return overall([rows], totals, DEFAULT, words={}).hints
+
+
+def test_hints_of_counts():
+    """Hints of the counts that Spark makes over all rows."""
+    assert hinted(Totals(40, 20, single=18)) == ()
+    assert hinted(Totals(40, 20, single=19)) == ("Hint: 19 of 20 partitions are one row. PARTITION BY may name a column that differs in every row.",)
+    assert hinted(Totals(20, 20, single=20, null_keys=1, ties=2)) == (
+        "Hint: 2 rows equal to another row in PARTITION BY and ORDER BY, so their order depends on chance.",
+        "Hint: each of the 20 partitions is one row. PARTITION BY may name a column that differs in every row.",
+        "Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",
+    )
+    truths = {0: (1, 4, 3)}
+    assert hinted(Totals(8, 1, truths, casts={0: Cast("t", "STRING", "BIGINT")})) == ('Hint: in "t > 5" Spark casts t from STRING to BIGINT; it is true in 1 of 8 rows, NULL in 3.',)
+    for side, of, text in (
+        ("t", "STRING", "t"),
+        ("'2026-01-01'", "STRING", "the text '2026-01-01'"),
+        ("d", "DATE", "d as midnight"),
+    ):
+        hint = f'Hint: in "t > 5" Spark reads {text} in the time zone of the session, UTC; it is true in 1 of 8 rows.'
+        assert hinted(Totals(8, 1, truths, casts={0: Cast(side, of, "TIMESTAMP")})) == (hint,)
+    for side in ("'2026-01-01 00:00:00Z'", "'2026-01-01 00:00:00+02:00'", "'2026-01-01 00:00:00 Europe/Berlin'"):
+        assert hinted(Totals(8, 1, truths, casts={0: Cast(side, "STRING", "TIMESTAMP")})) == ()
+
+
+def test_hints_show_no_value_under_redaction():
+    for name, clause, names, values, hint in HINTS:
+        if hint is not None and name.startswith(("WINDOW_UNITS", "CASE_ONLY")):
+            asked = question(clause.replace("WINDOW", "MEASURES 1 AS one WINDOW") if "WINDOW" in clause else clause.replace("PATTERN", "MEASURES 1 AS one PATTERN"))
+            found, *_ = overall([frozen(asked, names, values, names[0])], totals(frozen(asked, names, values, names[0])), DEFAULT, words={}, redact="values").hints
+            assert " v1 " in found and "60000 " not in found and "'ok'" not in found
+
+
+def test_ties_of_shown_rows():
+    """Equal rows in what is shown are named; those elsewhere are not."""
+    values = [(1, "a"), (1, "b"), (2, "a"), (3, "a"), (4, "a"), (4, "b")]
+    asked = question("ORDER BY t PATTERN (A B C) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'")
+    first, last = (explain(frozen(asked, ["t", "e"], values, "t, e"), Asked((row,))) for row in (0, 2))
+    assert first.hints == ("Hint: rows 1-2 are equal in ORDER BY (t 1), so their order depends on chance.",)
+    assert str(first).split("\n")[-1] == first.hints[0]
+    assert last.hints == ()
+
+
+def test_columns_that_define_names():
+    """The variable of CLASSIFIER is not a column."""
+    asked = question("ORDER BY t PATTERN (A B) DEFINE B AS CLASSIFIER(A) = 'A' AND LAST(CLASSIFIER(A)) = s AND A.t < 5")
+    assert [name for name, _ in asked.named] == ["s", "t"]
+
+
+FURTHER = [
+    (  # before and after a match, a match without the row, and the row of another match
+        "ORDER BY t PATTERN (A B+ C?) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'", [(1, "x"), (2, "a"), (3, "b"), (4, "b"), (5, "b"), (6, "b"), (7, "d"), (8, "a")], {"match": 1},
+        {
+            1: "Row 1 (t 1) is not in match 1, which takes rows 2-6: A B x4.\n"
+            "It lies before the match's first row. A match starts at the earliest row where one is found:",
+            2: "Row 2 (t 2) is in match 1.\nMatch 1 takes rows 2-6: A B x4.\n  row 2  A  no other choice",
+            7: "Row 7 (t 7) is not in match 1, which takes rows 2-6: A B x4.\n  B would go on, and does not take row 7:\n    e = 'b'  'd' = 'b'  false",
+            8: "Row 8 (t 8) is not in match 1, which takes rows 2-6: A B x4.\nThe match had ended before: at row 7.",
+        },
+    ),
+    (
+        "ORDER BY t PATTERN (A B) DEFINE A AS e = 'a', B AS t > 5 + NEXT(t)", [(1, "a"), (2, "b")], {},
+        {1: "Row 1 (t 1) is in no match.\nNo match starts here. The run that got farthest took row 1: A.\n  It ended at row 2 (t 2). The pattern lets come next:\n"
+            "    B  t > 5 + NEXT(t)  2 > NULL  NULL: NEXT(t) looks past the partition's last row"},
+    ),
+    (
+        "ORDER BY t PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", [(1, "b"), (2, "a")], {"expect": "B"},
+        {1: "Row 1 (t 1) is not B: no run lets B come at this row. The runs that reach it let come A."},
+    ),
+    (
+        "ORDER BY t PATTERN (A B) WINDOW 2 DEFINE A AS e = 'a', B AS e = 'b'", [(1, "a"), (3, "b"), (4, "a"), (5, "b")], {},
+        {3: "Row 3 (t 4) is in match 1 as A.\nMatch 1 takes rows 3-4: A B.\n  row 3  A  no other choice\n  row 4  B  no other choice"},
+    ),
+    (
+        "ORDER BY t WINDOW 2 ROWS PATTERN (A B C) DEFINE A AS e = 'a', B AS e = 'b'", [(1, "a"), (2, "b"), (3, "c")], {},
+        {1: "Row 1 (t 1) is in no match.\nNo match starts here. The run that got farthest took rows 1-2: A B.\n"
+            "  It ended at row 3 (t 3): the row is outside of WINDOW 2 ROWS (row 3 - row 1 = 2, and 2 < 2 is false)."},
+    ),
+    (
+        "ORDER BY t PATTERN (A) DEFINE A AS e > PREV(e)", [(1, None), (2, "b")], {},
+        {2: "Row 2 (t 2) is in no match.\nNo match starts here: no variable that may come first takes the row.\n  The pattern lets come first:\n"
+            "    A  e > PREV(e)  'b' > NULL  NULL: e is NULL in row 1"},
+    ),
+    (
+        "ORDER BY t PATTERN (A) DEFINE A AS t > 1 AND (e = 'b' OR e = 'c')", [(1, "a")], {},
+        {1: "Row 1 (t 1) is in no match.\nNo match starts here: no variable that may come first takes the row.\n  The pattern lets come first:\n"
+            "    A  t > 1    1 > 1      false\n       e = 'b'  'a' = 'b'  false\n       e = 'c'  'a' = 'c'  false\n       needs t > 1 and e = 'b'; or t > 1 and e = 'c'"},
+    ),
+]  # fmt: skip
+TABLE = """
+    No match in 11 rows of 1 partition.
+    Conditions, over all rows:
+                  true  false  NULL
+      A  e = 'a'     4      7     0
+         v > 0       8      3     0
+      B  e = 'b'     3      8     0
+         v > 1       4      7     0
+      C  e = 'c'     4      7     0
+    How far the runs of 11 start rows got:
+      A           3  #####
+      B           0
+      C           0
+      a match     0
+    They ended because a condition was false (11).
+    Culprit: "v > 1" of B alone stops 2 start rows; were it always true, there would be 2 matches.
+    Then: "v > 0" of A alone stops 1 start row; were it always true, there would be 1 match.
+    Then: "e = 'a'" of A alone stops 5 start rows; were it always true, there would be 0 matches.
+    With EVENT SELECTION SKIP TILL NEXT MATCH there would be 1 match: rows between are passed over.
+    Nearest misses (one error):
+      rows 1-2: A C; B missing after row 1
+      rows 3-5: A B C; row 4 taken as B
+      rows 6-8: A B C; row 7 taken as B
+      and 2 more"""
+
+
+def test_further_answers():
+    """The first lines of answers that the worked examples lack, and an answer about a table with several culprits."""
+    clause = "ORDER BY t PATTERN (A B C) DEFINE A AS e = 'a' AND v > 0, B AS e = 'b' AND v > 1, C AS e = 'c'"
+    values = [("a", 5), ("c", 5), ("a", 1), ("b", 1), ("c", 0), ("a", 1), ("b", 1), ("c", 0), ("a", 0), ("b", 2), ("c", 2)]
+    rows = frozen(question(clause), ["t", "e", "v"], [(t, *row) for t, row in enumerate(values, 1)], "t")
+    assert str(overall([rows], totals(rows), replace(DEFAULT, prefilter=False), words={})) == textwrap.dedent(TABLE).strip()
+    rows = frozen(question("ORDER BY t PATTERN (A B C) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'"), ["t", "e"], [(1, "a"), (2, "b"), (3, "a")], "t")
+    assert overall([rows], totals(rows), DEFAULT, words={}).funnel == (("A", 2), ("B", 1), ("C", 0), ("a match", 0))
+    for clause, values, words, texts in FURTHER:
+        asked = question(clause.replace("PATTERN", "MEASURES 1 AS one PATTERN", 1) if "WINDOW 2 ROWS" not in clause else clause.replace("WINDOW", "MEASURES 1 AS one WINDOW"))
+        for row, text in texts.items():
+            why = explain(frozen(asked, ["t", "e"], values, "t"), Asked((row - 1,), words.get("match"), words.get("expect")))
+            assert str(why)[: len(text)] == text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+"""The answer if the trace has other matches than the engine: both lists, no explanation, and a report for the developers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+
+from sparkcep.plan.plan import LETTERS
+from sparkcep.tracing.answers.answer import Why
+from sparkcep.tracing.answers.values import Values, labels
+from sparkcep.tracing.conditions.question import ROW
+from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.verify import Difference
+from sparkcep.version import __version__
+
+UNTRUE = "The trace differs from the engine. This is a bug of sparkcep."
+MOST_MATCHES = 20  # of a list that is shown
+_KEPT = (ROW, LETTERS)
+EngineMatch = tuple[int, tuple[int, ...]]
+
+
+def untrue(
+    rows: FrozenRows, words: Mapping[str, object], traced: Iterable[EngineMatch], engine: Iterable[EngineMatch], wrong: Iterable[Difference] = (),
+    asked: tuple[int, ...] = (), change: str = "",
+) -> Why:  # fmt: skip
+    """The answer.
+
+    Args:
+        rows: the rows that were searched.
+        words: the arguments of the question.
+        traced, engine: the matches of both: first row, and the variables of the rows.
+        wrong: the matches that only one of them has.
+        asked: the rows that were asked about.
+        change: the changed comparison, if the two differ only with it.
+    """
+    lists = {"trace": list(traced), "engine": list(engine)}
+    lines = [UNTRUE] + ([f"  With {change}:"] if change else [])
+    for by, matches in lists.items():
+        more = f"; and {len(matches) - MOST_MATCHES} more" if len(matches) > MOST_MATCHES else ""
+        lines.append(f"  Matches of the {by}: " + ("; ".join(_matched(rows, *match) for match in matches[:MOST_MATCHES]) or "none") + more)
+    lines += [f"  Only the {one.by} has {_matched(rows, one.start, one.variables)}." for one in list(wrong)[:MOST_MATCHES]]
+    report = {
+        "sparkcep": __version__, "clause": rows.question.clause.text, "plan": json.loads(rows.question.plan.to_json()), "change": change, "rows": list(_redacted(rows)),
+        "matches": lists, "differences": [asdict(one) for one in wrong],
+    }  # fmt: skip
+    return Why(dict(words), False, UNTRUE, rows=tuple(row + 1 for row in asked), lines=tuple(lines), report=json.dumps(report, ensure_ascii=False))
+
+
+def _matched(rows: FrozenRows, start: int, variables: tuple[int, ...]) -> str:
+    if not variables:
+        return f"an empty match at row {start + 1}"
+    span = f"row {start + 1}" if len(variables) == 1 else f"rows {start + 1}-{start + len(variables)}"
+    return f"{span} ({labels([rows.question.name(variable) for variable in variables])})"
+
+
+def _redacted(rows: FrozenRows) -> Iterable[dict[str, object]]:
+    """The rows with a name for each value. Truth, NULL and the numbers of rows stay; equal values of a column have one name."""
+    values = {name: Values("values") for name in rows.table.column_names}
+    for row in range(rows.first, rows.count):
+        shown: dict[str, object] = {}
+        for name in rows.table.column_names:
+            value = rows.column(name)[row]
+            shown[name] = value if value is None or isinstance(value, bool) or name in _KEPT else values[name].text(value)
+        yield shown
