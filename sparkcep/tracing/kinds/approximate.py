@@ -15,7 +15,8 @@ from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR
 from sparkcep.plan.facts import least
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed

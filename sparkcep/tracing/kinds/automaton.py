@@ -14,7 +14,8 @@ from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW, Arc
 from sparkcep.clause.expressions import render
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
-from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, UNTRUE, Asked
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
 from sparkcep.tracing.answers.overall import Totals
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, truth

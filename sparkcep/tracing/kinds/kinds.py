@@ -11,7 +11,8 @@ from dataclasses import replace
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.explain import UNTRUE, Asked, explain
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.overall import Totals, overall
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values

@@ -15,7 +15,8 @@ from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
-from sparkcep.tracing.answers.explain import IN_FULL, UNTRUE, Asked, explain
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, beyond_limits, listed

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, UNTRUE, Asked, explain
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked, explain
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.kinds.listing import Compute, Listed, listed
 from sparkcep.tracing.kinds.names import Names, counted, span

@@ -26,7 +26,7 @@ from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Repeat, Within
 from sparkcep.tracing.answers.answer import Shown, ShownRun, Why
-from sparkcep.tracing.answers.explain import UNTRUE
+from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import WHY

@@ -42,6 +42,7 @@ class StoredRows:
     Attributes:
         plan: the plan of the stream.
         table: the rows: the plan's input columns.
+        first: the number of the first row.
         count: the number of rows.
         conditions: the condition of each variable that has one.
         waits: whether a condition that reads future rows counts as true until they are there.
@@ -49,7 +50,7 @@ class StoredRows:
     """
 
     def __init__(self, plan: Plan, table: pa.Table, *, waits: bool = False) -> None:
-        self.plan, self.table, self.count, self.waits, self.waited = plan, table, table.num_rows, waits, False
+        self.plan, self.table, self.first, self.count, self.waits, self.waited = plan, table, 0, table.num_rows, waits, False
         self.conditions: dict[int, Logic] = {}
         self._checks: list[_Check] = []
         self._trees: list[tuple[int, tuple]] = []

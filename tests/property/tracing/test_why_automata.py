@@ -11,7 +11,8 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import Settings
-from sparkcep.tracing.answers.explain import UNTRUE, Asked
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.kinds import computations
 from sparkcep.tracing.kinds.arcs import question_of_arcs
 from sparkcep.tracing.kinds.computations import Computations
