@@ -35,7 +35,6 @@ class RankList:
         top: k of TOP.
         compute: computes scores.
         matches: the best matches, by window and rank.
-        apart: with SLIDE the matches in none of the windows.
         right: whether the engine's search for the k best gives the first k of each window.
     """
 
@@ -47,11 +46,6 @@ class RankList:
         windows = len({_key(match.window) for match in kept}) or 1
         self.most = max(MOST // windows, self.top + 1)
         (self.matches,) = listed(with_top(plan, self.most), [rows.table], compute)
-        self.apart: list[Listed] = []
-        if plan.slide is not None:
-            (unranked,) = listed(without_ranking(plan), [rows.table], compute)
-            held = {match.labelled for match in self.matches}
-            self.apart = [match for match in unranked if match.labelled not in held]
         self.right = places(kept) == places(match for match in self.matches if match.rank <= self.top)
         if self.right and len(self.matches) < self.most and plan.slide is None and plan.approximate is None:
             (unranked,) = listed(without_ranking(plan), [rows.table], compute)
@@ -157,7 +151,9 @@ class _Ranked:
             return self.expected(row, self.wanted, holding)
         head = self.names.head(row)
         if kept:
-            return [f"{head} is in {' and '.join(self._as(match, row) for match in kept)}.", *self.tables(row)]
+            named = " and ".join(self._as(match, row) for match in kept[:MOST_SHOWN])
+            more = f" and {len(kept) - MOST_SHOWN} more" if len(kept) > MOST_SHOWN else ""
+            return [f"{head} is in {named}{more}.", *self.tables(row)]
         if holding:
             self.reasons.append(Reason("RANK", row + 1, holding[0].rows[0] + 1))
             return [f"{head} is in no match that TOP {self.ranks.top} keeps.", *self.tables(row)]
@@ -204,9 +200,18 @@ class _Ranked:
         assert plan is not None and plan.slide is not None
         return f"row {window + 1}" if plan.slide.kind == "rows" else self.names.value(window)
 
+    def apart(self, row: int) -> list[Listed]:
+        """With SLIDE the matches with a row that is in no ranked match: no window holds them."""
+        plan = self.question.whole
+        assert plan is not None
+        if plan.slide is None:
+            return []
+        (found,) = listed(without_ranking(plan), [self.rows.table], self.ranks.compute, having=row)
+        return found
+
     def traced(self, row: int) -> list[str]:
         """Why the row is in no match at all: no sliding window holds one, or the trace without PREF and TOP says why."""
-        if apart := [match for match in self.ranks.apart if row in match.rows]:
+        if apart := self.apart(row):
             clause = self.question.stated
             assert clause is not None and clause.window is not None
             self.reasons.append(Reason("WINDOW", row + 1, apart[0].rows[0] + 1))
