@@ -246,7 +246,7 @@ HOURS = """SELECT z FROM {t} MATCH_RECOGNIZE (PARTITION BY date_format(ts, 'HH')
     DEFINE B AS price > PREV(price) AND date_format(ts, 'HH') < '24')"""
 
 
-@pytest.mark.parametrize("route", ["operator", further("frames")])
+@pytest.mark.parametrize("route", [further("operator"), further("frames")])
 def test_another_time_zone_is_another_statement(spark, tmp_path, route):
     """Hours of other zones are other keys. A query resumes under another name of the zone, and from a checkpoint without a zone."""
     arrived(spark, tmp_path / "in", 60)
