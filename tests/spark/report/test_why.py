@@ -50,8 +50,8 @@ def test_keys_are_in_the_first_line(spark):
 def test_further_columns(spark):
     """``show`` lists the rows of the answer with columns that the clause does not name."""
     why = sparkcep.why(spark, V, at="symbol = 'B' AND day = 2", show=["price * 10", "symbol"])
-    assert str(why).split("\n")[-3:] == ["Rows:", "  row  day  price * 10  symbol", "    2    2          60     'B'"]
-    assert why.shown == (("2", "2", "60", "'B'"),)
+    assert str(why).split("\n")[-4:] == ["Rows:", "  row  day  price * 10  symbol", "    2    2          60     'B'", "    3    3          50     'B'"]
+    assert why.shown == (("2", "2", "60", "'B'"), ("3", "3", "50", "'B'"))
     shown = sparkcep.why(spark, V, at="symbol = 'A'", match=1, show="price", redact="values").shown
     assert [row[0] for row in shown] == ["1", "2", "3", "4"] and all(re.fullmatch("v[0-9]+", text) for row in shown for text in row[1:])
     with pytest.raises(ClauseError, match=r"or show=\['prise'\] is not a list of expressions over the clause's input: .*`prise`"):

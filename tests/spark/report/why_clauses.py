@@ -164,12 +164,16 @@ def main() -> None:
     begin, totals, seed = time.monotonic(), Counter(), given.seed
     try:
         while totals["clauses"] < given.cases and time.monotonic() - begin < given.seconds:
-            totals += compared(spark, seed, min(10 * BATCH, given.cases - totals["clauses"]))
+            totals += compared(spark, seed, min(BATCH, given.cases - totals["clauses"]))
             seed += 1
-        if given.cases:
-            print(f"seeds {given.seed} to {seed - 1}, {time.monotonic() - begin:.0f} s:", ", ".join(f"{count:,} {what}" for what, count in totals.items()), "0 differ")
-        if given.changes or given.culprits:
-            print(dict(run_by_spark(spark, given.seed, {"change": given.changes, "culprit": given.culprits})), "all as stated")
+            shown = ", ".join(f"{count:,} {what}" for what, count in totals.items())
+            print(f"seeds {given.seed} to {seed - 1}, {time.monotonic() - begin:.0f} s: {shown}; 0 differ", flush=True)
+        wanted, ran = {"change": given.changes, "culprit": given.culprits}, Counter()
+        while any(ran[kind] < count for kind, count in wanted.items()) and time.monotonic() - begin < given.seconds:
+            part = {kind: min(count - ran[kind], STATEMENTS // 2) for kind, count in wanted.items()}
+            ran += run_by_spark(spark, seed, part)
+            seed += 1
+            print(f"seeds {given.seed} to {seed - 1}, {time.monotonic() - begin:.0f} s: {dict(ran)}; all as stated", flush=True)
     finally:
         spark.stop()
 
