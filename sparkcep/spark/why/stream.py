@@ -314,17 +314,24 @@ def _several(partition: list[str], found: list[Any], at: object, values: Values)
 
 
 def _held(spark: SparkSession, ran: list[Any]) -> tuple[str, ...]:
-    """A line that names the source that holds the watermark back, if the query's progress shows it; none for a single source."""
+    """A line about the sources of the watermark, as far as the query's progress shows them; none for a single source.
+
+    Progress has one watermark for all sources. It shows which source had no rows for longest, and that one may hold the watermark
+    back.
+    """
     count = len(ran[-1]["sources"])
     if count < 2 or (spark.conf.get(_POLICY, None) or "min") != "min":
         return ()
     last = [max((int(p["batchId"]) for p in ran if p["sources"][i]["numInputRows"]), default=-1) for i in range(count)]
     slowest = min(last)
-    if last.count(slowest) > 1:
-        return (f"The watermark is the least of {count} sources. The query's progress does not say which one holds it back.",)
-    source = ran[-1]["sources"][last.index(slowest)]["description"]
-    rows = f"no row came from it in the last {len(ran)} micro-batches" if slowest < 0 else f"its last rows came in micro-batch {slowest}"
-    return (f"The watermark is the least of {count} sources. {source} holds it back: {rows}.",)
+    names = " and ".join(ran[-1]["sources"][i]["description"] for i in range(count) if last[i] == slowest)
+    if slowest == max(last):
+        rows = f"All of them had their last rows in micro-batch {slowest}." if slowest >= 0 else f"None of them had a row in the last {len(ran)} micro-batches."
+    elif slowest < 0:
+        rows = f"No row came from {names} in the last {len(ran)} micro-batches."
+    else:
+        rows = f"The last rows of {names} came in micro-batch {slowest}."
+    return (f"The watermark is the least of {count} sources. {rows}",)
 
 
 def _late(spark: SparkSession, table: str, ran: list[Any], at: object, values: Values) -> tuple[str, ...]:
@@ -333,6 +340,7 @@ def _late(spark: SparkSession, table: str, ran: list[Any], at: object, values: V
     counted = f"{count:,} row{' was' if count == 1 else 's were'} late in the last {len(ran)} micro-batches"
     if not table:
         return (f"{counted}. Spark does not keep late rows.",) if count else ()
+    spark.catalog.refreshTable(table)  # the query appends in its own session
     late = spark.table(table)
     try:
         chosen = late if at is None else late.where(str(at))
