@@ -324,7 +324,7 @@ def _held(spark: SparkSession, ran: list[Any]) -> tuple[str, ...]:
         return ()
     last = [max((int(p["batchId"]) for p in ran if p["sources"][i]["numInputRows"]), default=-1) for i in range(count)]
     slowest = min(last)
-    names = " and ".join(ran[-1]["sources"][i]["description"] for i in range(count) if last[i] == slowest)
+    names = " and ".join(dict.fromkeys(ran[-1]["sources"][i]["description"] for i in range(count) if last[i] == slowest))
     if slowest == max(last):
         rows = f"All of them had their last rows in micro-batch {slowest}." if slowest >= 0 else f"None of them had a row in the last {len(ran)} micro-batches."
     elif slowest < 0:

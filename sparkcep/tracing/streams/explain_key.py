@@ -53,7 +53,7 @@ class KeyState:
         asked: the stored rows that fulfil the question's condition, () for all.
         batch: the number of the micro-batch that left the state.
         watermark: its watermark in microseconds.
-        held: lines that say what holds the watermark back.
+        held: lines about the sources of the watermark, which follow the rows that wait for it.
         late: lines about late rows.
     """
 

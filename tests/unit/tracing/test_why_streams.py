@@ -114,7 +114,7 @@ def test_rows_that_are_asked_about():
 
 
 def test_lines_of_the_stream():
-    """Which source holds the watermark back is said if rows wait for it; late rows always."""
+    """Sources of the watermark are named if rows wait for it; late rows always."""
     held, late = ("The watermark is the least of 2 sources.",), ("1 row was late in the last 3 micro-batches. Spark does not keep late rows.",)
     why = explained(stored(), held=held, late=late)
     assert why.lines[-2:] == (*held, *late) and [reason.reason for reason in why.reasons][-1] == "LATE"
