@@ -138,7 +138,9 @@ class Document:
     def name_at(self, at: int) -> tuple[Statement, Name, Span] | None:
         """Returns the name at an offset, with its statement and its place in the document."""
         statement = self.statement_at(at)
-        for place in statement.clauses() if statement is not None else ():
+        if statement is None:
+            return None
+        for place in statement.clauses():
             for name in statement.names(place):
                 span = name.at(at - statement.start)
                 if span is not None:

@@ -34,8 +34,7 @@ def hover(document: Document, at: int, docs: str = "") -> tuple[str, Span] | Non
     """
     named = document.name_at(at)
     if named is not None:
-        statement, name, span = named
-        return _of_name(document, statement, name), span
+        return _of_name(document, *named[:2]), named[2]
     statement = document.statement_at(at)
     place = statement.clause_at(at) if statement is not None else None
     if statement is None or place is None:

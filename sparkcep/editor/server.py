@@ -339,8 +339,8 @@ def _symbols_of(server: Server, document: Document, statement: Statement) -> Ite
             span = server.range(document, moved(name.definition, statement))
             inside.append(lsp.DocumentSymbol(name.text, _SYMBOLS[name.kind], span, span, name.kind))
         whole = Span(place.word.start, place.end + 1)
-        ranges = (server.range(document, moved(span, statement)) for span in (whole, place.word))
-        yield lsp.DocumentSymbol("MATCH_RECOGNIZE", lsp.SymbolKind.Object, *ranges, children=inside)
+        whole_range, word = (server.range(document, moved(span, statement)) for span in (whole, place.word))
+        yield lsp.DocumentSymbol("MATCH_RECOGNIZE", lsp.SymbolKind.Object, whole_range, word, children=inside)
 
 
 def _formatted(server: Server, params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
