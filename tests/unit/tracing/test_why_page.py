@@ -17,6 +17,8 @@ from sparkcep.tracing.forms.timelines import chosen
 from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 from tests.support.pages import Parsed, check, text_of
 from tests.support.why_examples import EXAMPLES, Example, frozen, question
+from tests.support.why_kinds import EXAMPLES as KINDS
+from tests.support.why_kinds import answered as answered_kind
 from tests.unit.tracing.test_why import BY_NAME, answered
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -238,6 +240,11 @@ def test_names_of_a_timeline_are_columns():
         "ORDER BY t MEASURES 1 AS one PATTERN (A B) SUBSET U = (A, B) DEFINE A AS CLASSIFIER(U) = 'A' AND LAST(CLASSIFIER(A)) = 'A', B AS B.v > A.w"
     )
     assert [name for name, _ in asked.named] == ["v", "w"]
+
+
+def test_an_indented_comparison_stays_in_a_table():
+    page = check(answered_kind(next(example for example in KINDS if example.name == "K12")).to_html())
+    assert page.count("table") == 2 and page.count("pre") == 0
 
 
 def test_columns_of_show_are_in_the_timeline():
