@@ -35,3 +35,11 @@ class Line(str):
         line = cls(text)
         line.kind, line.cells, line.marked, line.share, line.row, line.role = kind, tuple(cells), marked, share, row, role
         return line
+
+
+def indented(line: str) -> str:
+    """The line with a further indent. It keeps its parts."""
+    text = f"  {line}"
+    if not isinstance(line, Line):
+        return text
+    return Line.of(text, line.kind, line.cells, marked=line.marked, share=line.share, row=line.row, role=line.role)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkcep.draw.timeline import ASKED, NO, UNKNOWN, Bar, Lane, Mark, Timeline
 from sparkcep.tracing.forms.lines import COMPARISON, Line
-from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 from sparkcep.tracing.search.runs import Ended
 from sparkcep.tracing.search.trace import Match, Trace
 
@@ -78,7 +78,7 @@ class Timelines:
             about=shown.about,
             line=shown.line,
             rows=tuple(row + 1 for row in listed),
-            last=self.rows.count,
+            last=self.rows.size,
             values=tuple(self._values(listed)),
             series=self._series(listed),
             lanes=tuple(self._lanes(shown, lines)),
@@ -94,16 +94,17 @@ class Timelines:
         """The small timeline of a way that nearly matches: ``labels`` and ``wrong`` are by row, from 0."""
         listed = chosen([*labels, *wrong], self.rows.count, beside=1, first=self.rows.first)
         way = Bar("this way", {row + 1: label for row, label in labels.items()}, {row + 1: words for row, words in wrong.items()})
-        return Timeline(about, line, tuple(row + 1 for row in listed), self.rows.count, tuple(self._values(listed)), bars=(way,))
+        return Timeline(about, line, tuple(row + 1 for row in listed), self.rows.size, tuple(self._values(listed)), bars=(way,))
 
     # -- parts ----------------------------------------------------------------------------------------------
 
     def _columns(self) -> dict[str, str]:
-        """The columns that are shown: the first ORDER BY key, and those of DEFINE."""
+        """The columns that are shown: the first ORDER BY key, those of DEFINE, and those of ``show``."""
         order = self.question.plan.order[:1]
         found = {key.name: key.column for key in order}
         if self.redact != "all":
             found |= {name: column for name, column in self.question.named if name not in found}
+            found |= {name: shown_column(i) for i, name in enumerate(self.rows.shown)}
         return found
 
     def _values(self, listed: Sequence[int]) -> Iterable[tuple[str, tuple[str | None, ...]]]:

@@ -19,6 +19,7 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.forms.lines import indented
 from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
 from sparkcep.tracing.kinds.names import Names, counted, moved, no_match, span, variable_named
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, errors_text, score_text, without_ranking
@@ -191,7 +192,7 @@ class _Approximate:
             return [NOT_TRACED.format(self.question.untraced.message)]
         why = explain(self.rows, Asked((row,), None, self.asked.expect, self.asked.words), redact=self.redact, max_steps=self.max_steps)
         self.base.append(why)
-        return ["The exact search:", *(f"  {line}" for line in why.lines)]
+        return ["The exact search:", *map(indented, why.lines)]
 
     def effort(self, row: int, allowed: str, error: MatchRuntimeError) -> str:
         if not beyond_limits(error):

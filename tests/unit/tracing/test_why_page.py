@@ -14,9 +14,11 @@ from sparkcep.draw.timeline import ASKED, Bar, Lane, Mark, Timeline, svg
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.forms.blocks import blocks
 from sparkcep.tracing.forms.timelines import chosen
-from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 from tests.support.pages import Parsed, check, text_of
 from tests.support.why_examples import EXAMPLES, Example, frozen, question
+from tests.support.why_kinds import EXAMPLES as KINDS
+from tests.support.why_kinds import answered as answered_kind
 from tests.unit.tracing.test_why import BY_NAME, answered
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -238,3 +240,27 @@ def test_names_of_a_timeline_are_columns():
         "ORDER BY t MEASURES 1 AS one PATTERN (A B) SUBSET U = (A, B) DEFINE A AS CLASSIFIER(U) = 'A' AND LAST(CLASSIFIER(A)) = 'A', B AS B.v > A.w"
     )
     assert [name for name, _ in asked.named] == ["v", "w"]
+
+
+def test_an_indented_comparison_stays_in_a_table():
+    page = check(answered_kind(next(example for example in KINDS if example.name == "K12")).to_html())
+    assert page.count("table") == 2 and page.count("pre") == 0
+
+
+def test_columns_of_show_are_in_the_timeline():
+    rows = frozen(question("ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE A AS v > 1"), ["t", "v"], [(1, 5), (2, 6)], "t")
+    table = rows.table.append_column(shown_column(0), pa.array(["x", None]))
+    for level, wanted in (("", [("upper(e)", ("x", None))]), ("all", [])):
+        values = explain(FrozenRows(rows.question, table, shown=("upper(e)",)), Asked((0,)), redact=level).timelines[0].values
+        assert [column for column in values if column[0] == "upper(e)"] == wanted
+    redacted = explain(FrozenRows(rows.question, table, shown=("upper(e)",)), Asked((0,)), redact="values").timelines[0].values
+    assert redacted[-1][0] == "upper(e)" and redacted[-1][1][0].startswith("v") and redacted[-1][1][1] is None
+
+
+def test_rows_of_a_part_of_a_partition():
+    """Rows keep their numbers in the partition, and the timeline says which are left out."""
+    asked = question("ORDER BY t MEASURES 1 AS one WINDOW 5 PATTERN (A B) DEFINE A AS v > 1")
+    rows = frozen(asked, ["t", "v"], [(i, 5) for i in range(4)], "t")
+    (timeline,) = explain(FrozenRows(asked, rows.table, first=100, size=300), Asked((101,))).timelines
+    assert (timeline.rows, timeline.last, timeline.run) == ((101, 102, 103, 104), 300, (101, 102))
+    assert "196 rows left out" in svg(timeline) and "100 rows left out" in svg(timeline)
