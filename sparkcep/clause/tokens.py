@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sparkcep.clause.opaque_text import islands
+
 WORD, QUOTED, STRING, NUMBER, OP, END = "word", "quoted", "string", "number", "op", "end"
 
 
@@ -39,6 +41,9 @@ _IS_NUMBER = re.compile(_NUMBER).fullmatch
 _TOUCHING = re.compile(r"(?:[\w.]|(?<=[eE])[+-](?=\d))*").match
 _PIECES = re.compile(rf"(?P<number>{_NUMBER})|(?P<word>\w+)|(?P<op>\S)")
 _QUOTES = frozenset("'\"`")
+_BLOCK = re.compile(r"\bBEGIN\b", re.I)
+_STRETCH = re.compile(r";|[^\s;]+")
+_COMMENTS = ("--", "/*")
 
 
 def tokenize(text: str, read: str = "") -> list[Token]:
@@ -130,6 +135,26 @@ def split_statements(text: str) -> list[str]:
 
 def statement_spans(text: str) -> list[Span]:
     """The places of the statements of ``text``, see :func:`split_statements`. Raises ClauseError."""
+    return _spans_by_tokens(text) if _BLOCK.search(text) else _spans_by_semicolons(text)
+
+
+def _spans_by_semicolons(text: str) -> list[Span]:
+    """The statements of a text without BEGIN ... END blocks, which need not be cut into tokens."""
+    out, start, pos, empty = [], 0, 0, True
+    for begin, end in (*islands(text), (len(text), len(text))):
+        for found in _STRETCH.finditer(text, pos, begin):
+            if found[0] != ";":
+                empty = False
+                continue
+            if not empty:
+                out.append(_stripped(text, start, found.start()))
+            start, empty = found.end(), True
+        empty = empty and (begin == end or text.startswith(_COMMENTS, begin))
+        pos = end
+    return out if empty else [*out, _stripped(text, start, len(text))]
+
+
+def _spans_by_tokens(text: str) -> list[Span]:
     out, start, depth, empty = [], 0, 0, True
     tokens = tokenize(text)
     for i, token in enumerate(tokens):

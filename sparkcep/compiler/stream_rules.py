@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from sparkcep.compiler.conditions.time_zones import have_same_rules
 from sparkcep.compiler.emission import ANSWERS, FROM_RUNS, RECOMPUTE, window_of
 from sparkcep.compiler.net.net import E_NOT
 from sparkcep.compiler.searches import (
@@ -245,7 +246,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     for name in (name for name in texts if texts_before.get(name) != texts[name]):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
-    if before.get("zone") not in (None, now.get("zone")):  # None: an older version did not write it
+    was = before.get("zone")
+    if was is not None and not have_same_rules(was, now.get("zone", "UTC")):  # None: an older version did not write it
         found.append("spark.sql.session.timeZone")
     if bool(_top(before)) != bool(_top(now)):
         found.append("TOP")

@@ -103,11 +103,22 @@ def _of_name(document: Document, statement: Statement, name: Name) -> str:
         parts.append(sql(name.expression))
     elif name.kind == VARIABLE:
         parts.append("Any row matches it." if not name.about else "Its arc takes any row.")
+    if name.kind == VARIABLE and (pattern := _pattern(statement, name)) is not None:
+        parts.append(f"```sql\nPATTERN ({' '.join(moved(pattern, statement).of(document.text).split())})\n```")
     if name.kind in (VARIABLE, SUBSET, STATE):
         parts.append(_uses(document, statement, name))
     elif name.kind == MEASURE and len(name.places) > 1:
         parts.append(_uses(document, statement, name))
     return "\n\n".join(part for part in parts if part)
+
+
+def _pattern(statement: Statement, name: Name) -> Span | None:
+    """Returns the place of the row pattern that has a variable."""
+    for place in statement.clauses():
+        pattern = place.clause.pattern.span
+        if any(pattern.holds(span) for span in name.places) and place.start <= name.definition.start <= place.end:
+            return pattern
+    return None
 
 
 def _uses(document: Document, statement: Statement, name: Name) -> str:

@@ -38,7 +38,7 @@ _HEAD = "# Cases whose rows only Spark gives, not tests/cases/in_process.py: wri
 
 
 class Call(NamedTuple):
-    """A call of the table function: the table that stands for it, its plan, and the query of its input."""
+    """A call of the table function: the name of the table that replaces it, its plan, and the query of its input."""
 
     name: str
     plan: Plan
@@ -239,7 +239,7 @@ def _of_double(value: float) -> str:
 
 
 def difference(database: Database, case: Case) -> str:
-    """What differs between a case's rows and those found here; "" if nothing does."""
+    """Says how the rows differ from those of the case; "" if they do not."""
     asked = case.statements[-1]
     names, rows = database.rows(asked if case.read is None else sparkcep.transpile(asked, case.read).sql)
     if case.columns is not None and names != case.columns:
@@ -258,7 +258,7 @@ def needing_spark(files: list[Path]) -> Iterator[str]:
             try:
                 if difference(database, case):
                     yield name_of(file, case)
-            except Exception:  # noqa: BLE001 - whatever DuckDB or sqlglot says of Spark's SQL
+            except Exception:  # noqa: BLE001 - any error of DuckDB or sqlglot about Spark's SQL
                 yield name_of(file, case)
         database.close()
 

@@ -11,6 +11,8 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+pytestmark = pytest.mark.process  # mkdocs
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

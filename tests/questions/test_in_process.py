@@ -23,7 +23,7 @@ def database():
 
 
 class Inputs(Database):
-    """A database with the inputs of questions, each of which is read once."""
+    """A database with the inputs of questions. It reads each input once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -75,6 +75,15 @@ def transitions(zone: str) -> np.ndarray:
     return np.array(found, dtype=np.int64)
 
 
+def have_same_rules(zone: str, other: str) -> bool:
+    """Whether two zones have one offset at every instant, such as UTC and Etc/UTC. A zone that this computer does not know equals
+    only itself."""
+    try:
+        return zone == other or np.array_equal(transitions(zone), transitions(other))
+    except ClauseError:
+        return False
+
+
 def _written(name: str) -> list[int]:
     """The instants, in seconds, when the zone changes something, as recorded in the database's file (RFC 9636)."""
     file = next((path for folder in TZPATH if (path := Path(folder, name)).is_file()), None) or resources.files("tzdata").joinpath("zoneinfo", name)

@@ -300,9 +300,10 @@ class _WalkMatches(Matches):
         search, room, work = self.search, self.room, self.work
         if search.how.ambiguous:
             work = work._replace(seen=np.zeros((1 << (2 * len(room.events)).bit_length(), 2), dtype=np.int64))
-        arrays = walking.WalkArrays(search.net, self.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work)
-        out = walking.Output(room.events, room.labels, room.rows, room.paths)
-        return walking.walk_partitions(search.plain, search.sides, arrays, self.opens, self.state, out, self.floors)
+        return walking.walk_partitions(
+            search.net, search.plain, search.sides, self.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work,
+            self.opens, self.state, walking.Output(room.events, room.labels, room.rows, room.paths), self.floors,
+        )
 
     def keeps(self) -> bool:
         return self.state[layout.S_REPEATS] == 1

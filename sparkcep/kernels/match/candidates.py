@@ -51,13 +51,12 @@ def put_frame(depth, node, row, first, frames, state):
 
 
 @embedded
-def find_accepted(e, p, depth, stop_all, extends, here, plain, arrays, state):
+def find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state):
     """Notes in the frame the first row from ``p`` on that an edge of its node accepts under SKIP TILL NEXT, and that edge.
 
     Returns (depth, row, effort, 0 or an error). With ``extends``, rows of a Kleene variable may be taken in one step. The depth is
     then that of the last one.
     """
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
     first, edges, masks, letters = net.first, net.edges, net.masks, rows.letters
     frames, labels, entry = work.frames, scratch.labels, conditions.entry
     node = frames[depth, F_NODE]
@@ -100,7 +99,7 @@ def find_accepted(e, p, depth, stop_all, extends, here, plain, arrays, state):
     while p < stop_all and frames[depth, F_FIRST] < 0:
         if letters[p] & masks[node] != 0:
             for f in range(first[node], first[node + 1]):
-                got = _accepts(f, p, depth, here, arrays, state)
+                got = _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, state)
                 if got < 0:
                     return depth, p, effort, got
                 if edges[f, E_VAR] >= 0 and (letters[p] >> edges[f, E_VAR]) & 1 == 1:
@@ -117,9 +116,8 @@ def find_accepted(e, p, depth, stop_all, extends, here, plain, arrays, state):
 
 
 @embedded
-def _accepts(f, p, depth, here, arrays, state):
+def _accepts(f, p, depth, here, net, spans, conditions, rows, scratch, work, state):
     """Whether an edge accepts a row after the rows taken, inside the windows of its groups: 1, 0 or an error."""
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
     edges = net.edges
     u = edges[f, E_VAR]
     if u < 0 or (rows.letters[p] >> u) & 1 == 0:
@@ -137,18 +135,17 @@ def _accepts(f, p, depth, here, arrays, state):
 
 
 @embedded
-def turned(e, depth, stop_all, here, arrays, state):
+def turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
     """The edge to try next, or an error.
 
     All edges up to the end of a node, or up to one that completes the match, are tried at one row. After that they are tried at the
     next row, if this one may be ignored.
     """
-    net, work = arrays.net, arrays.work
     edges, frames, first = net.edges, work.frames, net.first
     node = frames[depth, F_NODE]
     if frames[depth, F_NEXT] < 0 or (e < first[node + 1] and edges[e, E_VAR] >= 0):
         return e
-    got = _passed_over(depth, stop_all, here, arrays, state)
+    got = _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
     if got < 0:
         return got
     frames[depth, F_NEXT] = FROM - frames[depth, F_NEXT] if got == 1 else -1
@@ -159,20 +156,19 @@ def turned(e, depth, stop_all, here, arrays, state):
 
 
 @embedded
-def _passed_over(depth, stop_all, here, arrays, state):
+def _passed_over(depth, stop_all, here, net, spans, conditions, rows, scratch, work, state):
     """Whether the run may ignore the row that the edges of its node were tried at, and continue with the next one: 1, 0 or an
     error.
 
     Edges before the first accepting one did not accept the row, so only later ones are asked.
     """
-    net, work = arrays.net, arrays.work
     edges, frames = net.edges, work.frames
     node, p, f = frames[depth, F_NODE], frames[depth, F_NEXT], frames[depth, F_FIRST]
     if depth == 0 or f < 0 or p >= stop_all or edges[f, E_PASSED] == 0:
         return np.int64(0)
     for g in range(f + 1, net.first[node + 1]):
         if edges[g, E_PASSED] == 0:
-            got = _accepts(g, p, depth, here, arrays, state)
+            got = _accepts(g, p, depth, here, net, spans, conditions, rows, scratch, work, state)
             if got != 0:
                 return min(got, np.int64(0))
     return np.int64(1)
@@ -185,7 +181,7 @@ def _pairs(v, p, depth, s, plain):
 
 
 @embedded
-def take_candidate(e, p, stop, depth, stop_all, emitted, patient, here, plain, sides, arrays, state, floors):
+def take_candidate(e, p, stop, depth, stop_all, emitted, patient, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors):
     """Takes the first row from ``p`` to before ``stop`` that the edge accepts.
 
     ``patient``: failures are remembered by now.
@@ -195,7 +191,6 @@ def take_candidate(e, p, stop, depth, stop_all, emitted, patient, here, plain, s
         because it completes after ``stop_all``, or not yet. It has bit 1 if a row was skipped because its matches have been
         emitted.
     """
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
     edges, letters, labels = net.edges, rows.letters, scratch.labels
     v = edges[e, E_VAR]
     label = edges[e, E_LABEL]
@@ -239,7 +234,7 @@ def take_candidate(e, p, stop, depth, stop_all, emitted, patient, here, plain, s
                 if not agrees(v, p, depth, edges, work.frames, floors):
                     p += 1
                     continue
-            got = _take_for_side(e, p, depth, here, sides, arrays, state)
+            got = _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state)
             if got < 0:
                 return p, got, effort, cut
             if got == 0:
@@ -300,10 +295,9 @@ def _evaluated(e, depth, how, frames):
 
 
 @embedded
-def _take_for_side(e, p, depth, here, sides, arrays, state):
+def _take_for_side(e, p, depth, here, net, sides, conditions, rows, scratch, work, state):
     """Takes a row by an edge, and writes the slot values after it to the place of its depth. Returns 1, or 0 if the condition does
     not hold, or an error."""
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
     edges, frames = net.edges, work.frames
     v = edges[e, E_VAR]
     base = rows.letters.shape[0] + depth
@@ -326,12 +320,11 @@ def _take_for_side(e, p, depth, here, sides, arrays, state):
 
 
 @embedded
-def find_blocker(e, depth, stop, here, sides, arrays, state):
+def find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state):
     """Notes in the frame the end of an edge's candidates under SKIP TILL NEXT. Returns 0 or an error.
 
     The end is the row after the first one, later than its side's last row, that may not be skipped.
     """
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
     edges = net.edges
     base, spare = rows.letters.shape[0] + depth, scratch.hi.shape[0] - 2
     after = work.since[depth, edges[e, E_SIDE]]

@@ -38,9 +38,8 @@ def none_between(variables, after, before, nearest):
 
 
 @embedded
-def judged(e, depth, here, sides, arrays, state):
+def judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
     """Whether the rows taken are a match, by the conditions that wait for its end: 1, 0 or an error."""
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
     edges, frames = net.edges, work.frames
     last = frames[depth, F_ROW]
     if edges[e, E_AT_END] != 0:
@@ -71,25 +70,24 @@ def judged(e, depth, here, sides, arrays, state):
             v = np.int64(0)
             while crossed != 0:
                 if crossed & 1 == 1:
-                    got = _late_between(v, after, row, depth, here, sides, arrays, state)
+                    got = _late_between(v, after, row, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
                     if got != 0:
                         return min(got, np.int64(0))
                 crossed >>= 1
                 v += 1
         else:
-            got = _side_judged(d, by, row, depth, here, sides, arrays, state)
+            got = _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got != 1:
                 return got
     return np.int64(1)
 
 
 @embedded
-def _side_judged(d, by, row, depth, here, sides, arrays, state):
+def _side_judged(d, by, row, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state):
     """Judges the edge ``by`` that took ``row`` at depth ``d``, by the finished match: 1, 0 or an error.
 
     Judged are its condition across ``&``, its negations, and the rows that it skipped.
     """
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
     edges, since = net.edges, work.since
     v = edges[by, E_VAR]
     if v >= 0 and (sides.across >> v) & 1 == 1:
@@ -104,7 +102,7 @@ def _side_judged(d, by, row, depth, here, sides, arrays, state):
         if not none_between((np.int64(1) << v) & negated.local, after, row, negated.nearest):
             return np.int64(0)
         if (negated.late >> v) & 1 == 1:
-            got = _late_between(v, after, row, depth, here, sides, arrays, state)
+            got = _late_between(v, after, row, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got != 0:
                 return min(got, np.int64(0))
     after = since[d - 1, edges[by, E_SIDE]]
@@ -124,10 +122,8 @@ def _side_judged(d, by, row, depth, here, sides, arrays, state):
 
 
 @inlined
-def _late_between(v, after, before, depth, here, sides, arrays, state):
+def _late_between(v, after, before, depth, here, edges, sides, how, spans, negated, conditions, rows, scratch, work, state):
     """Whether an occurrence of a late negated variable or group lies strictly between two rows: 1, 0 or an error."""
-    net, how, spans, negated, conditions, rows, scratch, work = arrays
-    edges = net.edges
     labels = scratch.labels
     last = work.frames[depth, F_ROW]
     if negated.start[v] >= 0:

@@ -261,23 +261,6 @@ class WalkWork(NamedTuple):
     seen: np.ndarray
 
 
-class WalkArrays(NamedTuple):
-    """The records that every part of the walk reads.
-
-    Attributes:
-        conditions, rows, scratch: as in :mod:`sparkcep.kernels.match.backtrack`.
-    """
-
-    net: NetArrays
-    how: WalkOptions
-    spans: Spans
-    negated: Negated
-    conditions: tuple
-    rows: tuple
-    scratch: tuple
-    work: WalkWork
-
-
 class Output(NamedTuple):
     """The matches. Approximate ones also have the accepting edge of their cheapest way, and the edge of each label.
 
@@ -298,7 +281,7 @@ class Output(NamedTuple):
 
 
 @kernel
-def walk_partitions(plain, sides, arrays, opens, state, out, floors):
+def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, scratch, work, opens, state, out, floors):
     """Finds the matches of every partition as events, labels and rows. Returns an outcome as the exact kernel does.
 
     ``floors`` is None, or for TOP k the score bounds. Then matches that cannot be among the best may be left out.
@@ -306,7 +289,6 @@ def walk_partitions(plain, sides, arrays, opens, state, out, floors):
     After FULL the caller takes the output, and the search resumes. An ``ambiguous`` search compares matches with those of their
     start row. So it searches that row again, with all of the output free; state[S_REPEATS] is 1 if all of it was too small.
     """
-    net, how, spans, rows, scratch, work = arrays.net, arrays.how, arrays.spans, arrays.rows, arrays.scratch, arrays.work
     offsets = rows.offsets
     parts = offsets.shape[0] - 1
     part, s = state[S_PART], state[S_START]
@@ -358,7 +340,8 @@ def walk_partitions(plain, sides, arrays, opens, state, out, floors):
             depth, touched = np.int64(-1), begins == 0 and undecided
             if begins > 0:
                 outcome, depth, touched = _from_row(
-                    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, plain, sides, arrays, state, out, floors
+                    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows,
+                    scratch, work, state, out, floors,
                 )
             # Early emission goes on with later start rows, and notes where the next call has to begin.
             if touched and how.at_once and (outcome == DONE or outcome == FULL):
@@ -491,10 +474,11 @@ def _spent(state):
 #   at_head: whether the anchor ``^`` holds.
 #   emitted: matches that end before this row have been emitted.
 @inlined
-def _from_row(s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, plain, sides, arrays, state, out, floors):
+def _from_row(
+    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
+):
     """Searches the matches that begin at row ``s``. Returns (outcome, rows of the last match reported or -1, whether future rows
     may lead to other matches)."""
-    net, how, spans, scratch, work = arrays.net, arrays.how, arrays.spans, arrays.scratch, arrays.work
     first, edges = net.first, net.edges
     frames, labels = work.frames, scratch.labels
     here = (low, high, s)
@@ -518,7 +502,7 @@ def _from_row(s, part, low, high, limit, stop_all, undecided, open_end, at_head,
         last = frames[depth, F_ROW]
         if plain is not None:
             if how.strategy == NEXT:
-                e = turned(e, depth, stop_all, here, arrays, state)
+                e = turned(e, depth, stop_all, here, net, spans, conditions, rows, scratch, work, state)
                 if e < 0:
                     outcome = _failed(e, state)
                     break
@@ -554,7 +538,7 @@ def _from_row(s, part, low, high, limit, stop_all, undecided, open_end, at_head,
             elif open_end and last >= limit:
                 touched, undecided, ahead = True, True, True
             elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
-                got = judged(e, depth, here, sides, arrays, state)
+                got = judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
                 break
@@ -586,12 +570,12 @@ def _from_row(s, part, low, high, limit, stop_all, undecided, open_end, at_head,
                 if sides is not None:
                     p -= edges[e, E_SAME]
                     if how.strategy == NEXT:
-                        bad = find_blocker(e, depth, stop, here, sides, arrays, state)
+                        bad = find_blocker(e, depth, stop, here, net, sides, spans, conditions, rows, scratch, work, state)
                 if plain is not None:
                     if how.strategy == NEXT:
                         extends = floors is None and not (how.memo and steps > patience)
                         before = depth
-                        depth, p, looked, bad = find_accepted(e, p, depth, stop_all, extends, here, plain, arrays, state)
+                        depth, p, looked, bad = find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, conditions, rows, scratch, work, state)
                         effort += looked
                         if p >= stop_all and undecided:
                             touched = True
@@ -614,7 +598,7 @@ def _from_row(s, part, low, high, limit, stop_all, undecided, open_end, at_head,
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
         p, got, looked, cut = take_candidate(
-            e, p, stop, depth, stop_all, emitted, steps > patience, here, plain, sides, arrays, state, floors
+            e, p, stop, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
         effort = np.int64(0) if cut >= 2 else effort + looked
         if got < 0:

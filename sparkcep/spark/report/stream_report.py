@@ -195,7 +195,7 @@ def _texts(node: Any) -> Iterator[str]:
 def _found(states: DataFrame, clause: int, command: str, schema: str) -> DataFrame:
     """Returns the keys whose match has been in progress longest, from each partition of the states."""
     plan, columns, sent, ordered, _ = CloudPickleSerializer().loads(base64.b64decode(command))[0].args
-    rows = arrow_schema(StructType.fromJson(json.loads(schema)))
+    rows, states = arrow_schema(StructType.fromJson(json.loads(schema))), states.select("key", "state")
     if not Plan.from_json(plan).partition:
         states = states.selectExpr("CAST(array() AS ARRAY<STRING>) AS key", "state")  # all rows have one key
     return states.mapInArrow(functools.partial(_oldest_of, clause, plan, columns, sent, ordered, rows), _FOUND)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.spark.configured import setting, settings_of
@@ -23,22 +24,23 @@ from sparkcep.spark.why.statement import Input, input_of
 from sparkcep.spark.why.views import view_text
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.explain import Asked, explain
-from sparkcep.tracing.answers.overall import overall
+from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import LEVELS, Values
 from sparkcep.tracing.conditions.question import WHY
+from sparkcep.tracing.kinds.kinds import explain_overall, explain_rows
+from sparkcep.tracing.kinds.listing import Compute
 from sparkcep.tracing.search.trace import MAX_STEPS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 _MOST_ROWS = 10_000
 EMPTY = "The clause's input is empty."
 
 
 def why(
-    of: SparkSession | DataFrame, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
+    of: SparkSession | DataFrame | StreamingQuery, sql: str | None = None, *, at: str | None = None, match: int | None = None, expect: str | None = None,
     which: str | int | None = None, rows: int = _MOST_ROWS, partitions: int = 20, show: str | Sequence[str] = (), redact: str | None = None, args: dict[str, Any] | list[Any] | None = None,
     clause: str | None = None, partition_by: Keys | None = None, order_by: Keys | None = None,
 ) -> Why:  # fmt: skip
@@ -50,8 +52,12 @@ def why(
     Without ``at`` and ``match``, the question is about the whole input: how often each comparison is true, how far the runs of all
     start rows get, and which comparison stops most matches. Counts are over all rows, traces over a sample of partitions.
 
+    Of a streaming query in a classic session, the state of one key is read from the checkpoint. The answer says which match is open
+    and until when, and which rows wait for the watermark. ``at`` is then a condition over the stored rows, ``which`` the clause's
+    number.
+
     Args:
-        of: the session, or a DataFrame with the rows to search.
+        of: the session, or a DataFrame with the rows to search, or a streaming query, running or ended.
         sql: the statement, if ``of`` is a session. It runs only in part: the clause's input is read.
         at: a SQL condition that selects at most 20 rows of one partition of the clause's input. Without ``match`` and ``expect``,
             the answer says why each row is in no match, or why it is in its match.
@@ -85,7 +91,9 @@ def why(
     show = [show] if isinstance(show, str) else list(show)
     words = {"at": at, "match": match, "expect": expect, "which": which}
     if type(of).__name__ == "StreamingQuery":
-        raise ClauseParseException.of(ClauseError(WHY, "Streams are not explained yet. Ask about a table with the rows: a stream returns the matches that a table returns"), "")
+        if any(part is not None for part in (sql, args, clause, partition_by, order_by)):
+            raise TypeError("a StreamingQuery is given, and a statement or clause too; give the query with at=... alone")
+        return _streamed(of, words, rows, redact)
     if isinstance(of, DataFrame):
         if sql is not None:
             raise TypeError("a DataFrame is given, and sql too; write the clause as clause=..., or give the session")
@@ -102,6 +110,9 @@ def why(
     def run(statement: str) -> DataFrame:
         return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
 
+    def compute(query: str, matches: pa.Table) -> pa.Table:
+        return sql_in(session, query, matches=session.createDataFrame(matches)).toArrow()
+
     view = partial(view_text, session, run)
     try:
         _check(at, match, expect, show)
@@ -109,8 +120,8 @@ def why(
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
         asked = input_of(text, which, settings)
         if at is None and match is None:
-            return _overall(run, asked, words, rows, partitions, level, steps, view)
-        return _answered(run, asked, Asked((), match, expect, words), at, rows, level, steps, view, show)
+            return _overall(run, compute, asked, words, rows, partitions, level, steps, view)
+        return _answered(run, compute, asked, Asked((), match, expect, words), at, rows, level, steps, view, show)
     except ClauseParseException:
         raise
     except ClauseError as error:
@@ -122,6 +133,20 @@ def why(
         asked_for = f"at={at!r} is not a condition" if not show else f"at={at!r} is not a condition, or show={show!r} is not a list of expressions"
         said = str(error).partition("\n")[0].partition(" SQLSTATE:")[0].partition("; line ")[0]
         raise ClauseParseException.of(ClauseError(WHY, f"{asked_for} over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
+
+
+def _streamed(query: StreamingQuery, words: Mapping[str, object], rows: int, redact: str | None) -> Why:
+    """The answer about a streaming query."""
+    from sparkcep.spark.why.stream import execution_of, why_stream
+
+    try:
+        execution_of(query)  # first: Spark Connect lacks an active classic session
+        session = SparkSession.active()
+        return why_stream(query, words, rows=rows, redact=_level(session, redact), max_steps=_steps(session))
+    except ClauseParseException:
+        raise
+    except ClauseError as error:
+        raise ClauseParseException.of(error, "") from None
 
 
 def _check(at: str | None, match: int | None, expect: str | None, show: Sequence[str]) -> None:
@@ -136,7 +161,9 @@ def _check(at: str | None, match: int | None, expect: str | None, show: Sequence
         check_expression(text, "show", "expression")
 
 
-def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int, view: Callable[[str], str]) -> Why:
+def _overall(
+    run: Any, compute: Compute, asked: Input, words: Mapping[str, object], rows: int, partitions: int, level: str, steps: int, view: Callable[[str], str],
+) -> Why:  # fmt: skip
     question = asked.question()
     try:
         totals = count(run, asked, question)
@@ -150,11 +177,11 @@ def _overall(run: Any, asked: Input, words: Mapping[str, object], rows: int, par
     if not parts:
         return Why(dict(words), True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
     hints = tuple(left_out(run, asked, question, totals, view))
-    return overall(parts, totals, asked.settings, words=words, redact=level, max_steps=steps, hints=hints)
+    return explain_overall(parts, totals, asked.settings, compute, words=words, redact=level, max_steps=steps, hints=hints)
 
 
 def _answered(
-    run: Any, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int, view: Callable[[str], str], show: Sequence[str],
+    run: Any, compute: Compute, asked: Input, question: Asked, at: str | None, rows: int, level: str, steps: int, view: Callable[[str], str], show: Sequence[str],
 ) -> Why:  # fmt: skip
     taken_apart = asked.question()
     located = locate(run, asked, taken_apart, at, rows, level, whole=question.match is not None)
@@ -167,7 +194,7 @@ def _answered(
     except PySparkException:
         # Under ANSI a side can fail that an AND guards. Then the machine computes each value where it is read.
         frozen, found = fetch(run, asked, asked.question(by_machine=True), at, located, rows, show)
-    return explain(frozen, replace(question, at=found), redact=level, max_steps=steps)
+    return explain_rows(frozen, replace(question, at=found), compute, redact=level, max_steps=steps)
 
 
 def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str, view: Callable[[str], str]) -> Why:

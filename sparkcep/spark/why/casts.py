@@ -29,6 +29,8 @@ def casts(run: Run, asked: Input, question: Question) -> dict[int, Cast]:
     """The casts that Spark adds: for the number of a comparison, the first side that Spark casts."""
     listed = []
     for comparison in question.comparisons:
+        if question.clause.automaton is not None and not question.values[comparison.truth].column:
+            continue  # it reads a register
         expr = comparison.expr.bare()
         sides = [text for side in sides_of(expr) if (text := _over_a_row(question, side)) is not None]
         whole = _over_a_row(question, expr)

@@ -99,7 +99,7 @@ def may_be_part(question: Question) -> bool:
     """
     plan = question.plan
     strict = plan.selection is None or (plan.selection.strategy, plan.selection.report) == ("STRICT", "FIRST")
-    exact = plan.approximate is None and plan.ranking is None and plan.automaton is None and plan.changes is None
+    exact = question.whole is None and plan.automaton is None and plan.changes is None
     bounded = bool(plan.windows) and plan.windows[0].kind != NO_WINDOW and plan.skip.mode == NEXT_ROW
     return strict and exact and bounded and not question.numbered and not any(part[0] == "end" for part in walk(plan.pattern))
 

@@ -14,6 +14,7 @@ from sparkcep.sql.rewrite.rewrite import rewrite_all
 from sparkcep.sql.rewrite.rewritten import Rewritten
 from sparkcep.sql.rewrite.table_names import definitions, table_names
 from sparkcep.tracing.conditions.question import WHY, Question, question_of
+from sparkcep.tracing.kinds.arcs import question_of_arcs
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Input:
 
     def question(self, *, by_machine: bool = False) -> Question:
         """The clause taken apart. ``by_machine``: the machine computes the values."""
-        return question_of(self.clause, self.settings, self.qualifiers, by_machine=by_machine)
+        take_apart = question_of if self.clause.automaton is None else question_of_arcs
+        return take_apart(self.clause, self.settings, self.qualifiers, by_machine=by_machine)
 
 
 def input_of(sql: str, which: str | int | None, settings: Settings) -> Input:

@@ -14,6 +14,7 @@ from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import SHOW_EMPTY, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.build import Draft, drafted
+from sparkcep.plan.extend.budget import HISTORY
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, has, walk
 from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS, Scope
@@ -21,6 +22,7 @@ from sparkcep.plan.split.conditions import ConditionSplitter
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.rewrite.rewrite import MARKER
 from sparkcep.tracing.conditions.comparisons import Logic, taken_apart
+from sparkcep.tracing.conditions.reduced import is_extended, reduced_clause, reduced_plan
 
 WHY = "WHY"  # the class of errors of this package
 ROW = "__row"  # the column with the number of a frozen row
@@ -85,6 +87,9 @@ class Question:
         columns: the columns that Spark computes for values. Their texts may have the placeholder of ordered inputs.
         probes: the trees that the machine computes, each with its variable.
         named: the columns that DEFINE names, each with the column that holds its values.
+        whole: the plan with PREF, TOP, SLIDE and APPROX, which ``plan`` lacks. None if the clause has none of them.
+        stated: the clause as the user wrote it. ``clause`` lacks these options.
+        untraced: why the search of ``plan`` is not traced, None if it is.
     """
 
     clause: MatchClause
@@ -96,6 +101,9 @@ class Question:
     columns: tuple[Computed, ...]
     probes: tuple[tuple[int, tuple], ...]
     named: tuple[tuple[str, str], ...] = ()
+    whole: Plan | None = None
+    stated: MatchClause | None = None
+    untraced: ClauseError | None = None
 
     def name(self, variable: int) -> str:
         """The name of a variable as the user wrote it."""
@@ -173,23 +181,53 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
     Raises:
         ClauseError: the clause is wrong, or has an option that is not explained yet.
     """
-    check_supported(clause)
-    draft = drafted(replace(clause, measures=(), rows=SHOW_EMPTY), settings=settings, qualifiers=qualifiers)  # measures change no match
-    check_pattern(draft.plan, clause)
+    stated, clause = clause, reduced_clause(clause)
+    draft, untraced = _checked(stated, clause, settings, qualifiers)
     collector = _Collector(draft, by_machine)
     conditions: dict[int, Logic] = {}
     for define in clause.defines:
         variable = draft.scope.ids[define.variable.lower()]
         conditions[variable] = taken_apart(define.condition, lambda expr, top, variable=variable: collector.comparison(expr, variable, top))
     named: dict[str, str] = {}
-    labels = {node.span for define in clause.defines for call in define.condition.walk() if call.op == "call" and call.value == "CLASSIFIER" for node in call.args}
-    for node in (node for define in clause.defines for node in draft.scope.columns(define.condition) if node.op == "col" and node.span not in labels):
+    for node in (node for define in clause.defines for node in _columns(define.condition, draft.scope)):
         text = " ".join(draft.scope.row_text(node).split())
         named[text] = collector.columns.setdefault(f"({text})", f"__y{len(collector.columns)}")
     splitter = draft.splitter
-    plan = draft.with_(inputs=draft.inputs.columns(), ordered_inputs=splitter.ordered_inputs(), failing=splitter.failing()).plan
+    whole = draft.with_(inputs=draft.inputs.columns(), ordered_inputs=splitter.ordered_inputs(), failing=splitter.failing()).plan
     columns = tuple(Computed(name, text) for text, name in collector.columns.items())
-    return Question(clause, plan, draft.scope, conditions, tuple(collector.comparisons), tuple(collector.values), columns, tuple(collector.probes), tuple(named.items()))
+    return Question(
+        clause, reduced_plan(whole), draft.scope, conditions, tuple(collector.comparisons), tuple(collector.values), columns, tuple(collector.probes),
+        tuple(named.items()), whole if is_extended(stated) else None, stated, untraced,
+    )
+
+
+def _checked(stated: MatchClause, clause: MatchClause, settings: Settings, qualifiers: frozenset[str]) -> tuple[Draft, ClauseError | None]:
+    """The draft of a clause, and why its trace is refused, None if it is not. ``clause``: what is traced of it.
+
+    Ranked and approximate matches have answers without a trace. For other clauses the refusal is raised.
+    """
+    untraced = None
+    try:
+        check_supported(clause)
+    except ClauseError as error:
+        if not is_extended(stated):
+            raise
+        untraced = error
+    check_options(stated)
+    draft = drafted(replace(stated, measures=(), rows=SHOW_EMPTY), settings=settings, qualifiers=qualifiers)  # measures change no match
+    try:
+        check_pattern(draft.plan, clause)
+    except ClauseError as error:
+        if not is_extended(stated):
+            raise
+        untraced = error
+    return draft, untraced
+
+
+def _columns(condition: Expr, scope: Scope) -> Iterator[Expr]:
+    """The columns of a condition. An argument of CLASSIFIER is a variable."""
+    calls = [call.span for call in condition.walk() if call.op == "call" and call.value == "CLASSIFIER"]
+    return (node for node in scope.columns_outside(condition, calls) if node.op == "col")
 
 
 def sides_of(expr: Expr) -> tuple[Expr, ...]:
@@ -227,7 +265,8 @@ def parts_of(expr: Expr) -> Iterator[Expr]:
 _LATER = "why does not explain {what} yet. Leave {leave} out, and ask about the rest of the clause"
 
 
-def _refused(clause: MatchClause, span: Span, what: str, leave: str) -> ClauseError:
+def refused(clause: MatchClause, span: Span, what: str, leave: str) -> ClauseError:
+    """The error for an option that is not explained. ``leave``: the words to leave out."""
     return clause.error(span, WHY, _LATER.format(what=what, leave=leave), UNSUPPORTED)
 
 
@@ -235,19 +274,26 @@ def check_supported(clause: MatchClause) -> None:
     """Raises ClauseError of class WHY for an option that is not explained, at its place."""
     options = (
         (clause.automaton, "an AUTOMATON", "AUTOMATON"), (clause.changes, "CHANGES IN", "CHANGES IN"), (clause.report, "REPORT", "REPORT"),
-        (clause.approx, "APPROX", "APPROX"), (clause.pref, "PREF", "PREF"), (clause.top, "TOP", "TOP"), (clause.lifetime, "LIFETIME TO", "LIFETIME TO"),
+        (clause.lifetime, "LIFETIME TO", "LIFETIME TO"),
     )  # fmt: skip
     for option, what, leave in options:
         if option is not None:
-            raise _refused(clause, option.span, what, leave)
-    if clause.window is not None and clause.window.slide is not None:
-        raise _refused(clause, clause.window.span, "SLIDE", "SLIDE")
+            raise refused(clause, option.span, what, leave)
     selection = clause.selection
     if selection is not None and (selection.strategy, selection.report or "FIRST") != ("STRICT", "FIRST"):
-        raise _refused(clause, selection.span, "matches whose rows are not adjacent, or ALL MATCHES", "EVENT SELECTION")
+        raise refused(clause, selection.span, "matches whose rows are not adjacent, or ALL MATCHES", "EVENT SELECTION")
+
+
+def check_options(clause: MatchClause) -> None:
+    """Raises ClauseError of class WHY for a part of APPROX that is not explained, at its place."""
+    approx = clause.approx
+    if approx is not None and approx.budget is not None:
+        raise refused(clause, approx.budget.span, "BUDGET", "BUDGET")
+    if approx is not None and approx.report == HISTORY:
+        raise refused(clause, approx.span, "MATCH HISTORY", "MATCH HISTORY")
 
 
 def check_pattern(plan: Plan, clause: MatchClause) -> None:
     """Raises ClauseError of class WHY if the pattern has a part that is not explained."""
     if any(part[0] not in _PATTERN for part in walk(plan.pattern)):
-        raise _refused(clause, clause.pattern.span, "a pattern with ~ or &", "~ and &")
+        raise refused(clause, clause.pattern.span, "a pattern with ~ or &", "~ and &")

@@ -232,6 +232,7 @@ def test_keys_of_any_length(worded, rows):
         worded.sql(collated)
 
 
+@pytest.mark.further
 def test_rows_of_equal_words_lie_together(worded):
     queries = {
         f"SELECT * FROM (SELECT * FROM worded {RUNS}) {LONGER}": 1,

@@ -119,6 +119,7 @@ def _moved(node: Expr, by: int) -> Expr:
     return replace(node, span=Span(node.span.start - by, node.span.end - by), args=tuple(_moved(arg, by) for arg in node.args))
 
 
+@pytest.mark.further
 def test_examples_of_all_functions_are_read_as_spark_reads_them(spark, tree):
     registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
     names, read, refused = registry.listFunction().iterator(), set(), []

@@ -255,6 +255,7 @@ def _compare_rows(spark, quoted: list[tuple[str, str]], parts: int = len(RUN)) -
     return compared
 
 
+@pytest.mark.further
 def test_rows_of_some_names_are_those_of_a_neutral_one(spark):
     assert _compare_rows(spark, [("end", "{}"), ("current_date", "{}"), ("day", "{}")]) == 3 * len(RUN)
 

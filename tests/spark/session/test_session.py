@@ -72,6 +72,7 @@ def test_new_sessions(enabled):
     assert found.count() == len(EXPECTED)
 
 
+@pytest.mark.further
 def test_a_char_column_is_one_above_the_clause(enabled, tmp_path):
     """Spark pads what CHAR(n) is compared with: also a key, a value of a match and a column of all its rows."""
     enabled.sql(f"CREATE TABLE padded (ts INT, code CHAR(4), name VARCHAR(9)) USING parquet LOCATION '{tmp_path}/padded'")

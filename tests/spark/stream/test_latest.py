@@ -64,6 +64,7 @@ def test_the_last_rows_are_kept_and_no_more(spark, ticks):
     assert all(row[0] in KEYS and row[1:] == (4, 3) for row in seen.rows)  # of the second micro-batch, not of the first
 
 
+@pytest.mark.further
 def test_a_cell_shows_a_stream_until_it_ends(spark, ticks, monkeypatch):
     monkeypatch.setattr(live, "_LOOK", 0.05)
     reporter, frame = Reporter(), spark.sql(MATCHES)

@@ -318,6 +318,10 @@ def run(frame, name):
     query.awaitTermination()
     report[name] = [figures(progress) for progress in query.recentProgress]
     report["page"] = sparkcep.report(query)
+    try:
+        sparkcep.why(query, at="symbol = 'k0'")
+    except Exception as error:
+        report["why"] = str(error)
 
 
 statement = "WITH ours AS (SELECT * FROM ticks_stream WHERE n >= :least) " + STATEMENTS["v"].format(t="ours") + " WHERE c > 1"
@@ -371,6 +375,7 @@ def test_spark_connect_whose_server_has_no_extension(spark, tmp_path):
     now = next(dict(zip(table[1::2], table[2::2])) for table in shown if "rows in, in these" in table)
     oldest = next(table for table in shown if "first row at" in table)
     assert now["rows in, in these"] == "124" and "k0" in oldest and "FlatMapGroupsInPandasWithState" in report["page"]
+    assert "Over Spark Connect the state of a query is not explained" in report["why"]
     assert report["latest"][0] > 10 and report["latest"][1] == 3 and report["failed"].startswith("[DIVIDE_BY_ZERO]") and report["views"] == []
     schema = "symbol string, a timestamp, u int, z timestamp, c bigint"
     spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")

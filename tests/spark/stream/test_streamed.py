@@ -75,6 +75,7 @@ def test_what_ends_a_query_is_told_at_its_place(spark, tmp_path, output, capfd):
     assert "line 2, column 111" in shown(ended.value, statement) and "SQLQueryContextLogger" not in capfd.readouterr().err
 
 
+@pytest.mark.further
 def test_a_part_of_the_rows_is_shown_and_all_states_are_kept(spark, tmp_path, capfd):
     """More keys than are shown have matches, in both parts of the state; the second run goes on from it."""
     keys = [f"K{i}" for i in range(20)]

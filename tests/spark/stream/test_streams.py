@@ -454,6 +454,7 @@ def test_errors_when_a_query_starts(spark, rate, tmp_path):
     assert "the checkpoint is of a query without a clause" in not_started(frame, checkpoint)
 
 
+@pytest.mark.further
 def test_a_checkpoint_that_the_operator_cannot_read_is_named(spark, tmp_path):
     """The statement's file is written whole; one that is damaged or missing is named, and so is a state of the other route."""
     source = tmp_path / "in"
@@ -487,6 +488,7 @@ def test_the_encoding_of_states_is_said_before_a_query_starts(spark, rate):
         spark.conf.unset("spark.sql.streaming.stateStore.encodingFormat")
 
 
+@pytest.mark.further
 def test_columns_of_any_name_and_type(spark, tmp_path):
     """ALL ROWS PER MATCH gives the user's columns back, whatever they are called, arrays and structs among them."""
     source = tmp_path / "in"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sparkcep.compiler.conditions.bytecode import OP
-from sparkcep.compiler.conditions.time_zones import DAY, SECOND, transitions
+from sparkcep.compiler.conditions.time_zones import DAY, SECOND, have_same_rules, transitions
 from sparkcep.errors import ClauseError
 from sparkcep.kernels.vm.clock_times import zoned
 
@@ -72,3 +72,13 @@ def test_names_of_zones():
     assert (transitions("PST") == transitions("America/Los_Angeles")).all()
     with pytest.raises(ClauseError, match="zoneinfo does not know"):
         transitions("Nowhere/At_All")
+
+
+def test_zones_with_the_same_rules():
+    """Names of one zone are equal, and zones whose clocks differed once are not."""
+    for name in ("Etc/UTC", "Z", "+00:00", "GMT", "UTC+0", "Etc/GMT", "Zulu", "Etc/UCT"):
+        assert have_same_rules("UTC", name) and have_same_rules(name, "UTC"), name
+    assert have_same_rules("Asia/Calcutta", "Asia/Kolkata") and have_same_rules("PST", "America/Los_Angeles") and have_same_rules("Etc/GMT-5", "+05:00")
+    for one, other in (("UTC", "Europe/London"), ("Europe/Berlin", "Europe/Madrid"), ("Asia/Kolkata", "+05:30"), ("UTC", "Nowhere/At_All")):
+        assert not have_same_rules(one, other), other
+    assert have_same_rules("Nowhere/At_All", "Nowhere/At_All")

@@ -226,6 +226,7 @@ def test_every_name_of_the_examples_can_be_renamed(path):
     [
         ("DOWN+", "price < PREV(price)"),
         ("STRT DOWN+", "Any row matches it."),
+        ("UP AS UP", "```sql\nPATTERN (STRT DOWN+ `UP`)\n```"),
         ("FALL =", "subset of STRT, DOWN"),
         ("low,", "LAST(DOWN.price)"),
         ("PREV(", "before or after in the partition"),

@@ -73,6 +73,7 @@ def answer(process: subprocess.Popen) -> tuple[list[float], int]:
     return [float(x) for x in out.split()], errors.count("sparkcep compiles the kernels")
 
 
+@pytest.mark.further
 def test_kernels_are_kept_by_content(tmp_path):
     kept = tmp_path / "kept"
     together = [start(package(tmp_path / f"p{i}"), kept) for i in range(2)]

@@ -132,7 +132,6 @@ def test_wrong_questions(example, arguments, message):
     "option, what",
     [
         ("EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B)", "EVENT SELECTION"),
-        ("APPROX 1 PATTERN (A B)", "APPROX"),
         ("WINDOW 10 EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A & B)", "EVENT SELECTION"),
     ],
 )

@@ -230,3 +230,11 @@ def test_times_of_one_day_leave_the_day_to_the_name():
         table = rows.table.set_column(0, rows.table.column_names[0], pa.array([times[0], times[1] + datetime.timedelta(days=days)]))
         why = explain(FrozenRows(rows.question, table), Asked((0,)))
         assert why.timelines[0].values[0] == wanted
+
+
+def test_names_of_a_timeline_are_columns():
+    """They are those of DEFINE without variables, and an argument of CLASSIFIER is none."""
+    asked = question(
+        "ORDER BY t MEASURES 1 AS one PATTERN (A B) SUBSET U = (A, B) DEFINE A AS CLASSIFIER(U) = 'A' AND LAST(CLASSIFIER(A)) = 'A', B AS B.v > A.w"
+    )
+    assert [name for name, _ in asked.named] == ["v", "w"]

@@ -31,13 +31,15 @@ _BY_OPERATOR = (
 )
 
 
-def states(session: SparkSession, checkpoint: str, operator: int = 0, several: bool = False) -> DataFrame:
+def states(session: SparkSession, checkpoint: str, operator: int = 0, several: bool = False, batch: int | None = None) -> DataFrame:
     """Returns the state of one clause, a row per bucket with the binary column ``state``.
 
     ``operator``: Spark's number of the stateful operator. ``several``: whether the clause was built so that a query may have
-    several.
+    several. ``batch``: the micro-batch that left the state, by default the last one.
     """
     reader = session.read.format("statestore").option("operatorId", operator)
+    if batch is not None:
+        reader = reader.option("batchId", batch)
     if several:
         reader = reader.option("stateVarName", BUCKET)
     column = "value.state" if several else "value.groupState.state"
@@ -75,13 +77,24 @@ def check_kept(session: SparkSession, checkpoint: str, statements: list[bytes]) 
         check_changed(one, other)
 
 
-def _statements(session: SparkSession, checkpoint: str, operator: int, several: bool) -> list[bytes]:
+def states_at(session: SparkSession, checkpoint: str, batch: int) -> list[tuple[bytes, DataFrame]]:
+    """Returns the statement and the states of each clause of a query after a micro-batch, b"" if no bucket has a state."""
+    operators = sorted((row.operatorId, row.operatorName) for row in session.read.format("state-metadata").load(checkpoint).collect())
+    found = []
+    for number, name in operators:
+        several = name == _SEVERAL
+        if name in (_ALONE, _SEVERAL) and (known := _statements(session, checkpoint, number, several, batch)):
+            found.append((known[0], states(session, checkpoint, number, several, batch)))
+    return found
+
+
+def _statements(session: SparkSession, checkpoint: str, operator: int, several: bool, batch: int | None = None) -> list[bytes]:
     """Returns the statement of the clause with this state as a list of one: b"" if it is unknown.
 
     Returns [] for a user's function.
     """
     try:
-        return [statement_of(states(session, checkpoint, operator, several), checkpoint) or b""]
+        return [statement_of(states(session, checkpoint, operator, several, batch), checkpoint) or b""]
     except PySparkException as error:
         if error.getCondition() not in _NOT_OURS:
             raise

@@ -65,7 +65,7 @@ final class KeptStates {
     return new String[] {Base64.getEncoder().encodeToString(bytes), operator.sent().json()};
   }
 
-  /** Returns the keys as texts and the states as bytes. A task reads each partition of the states. */
+  /** Returns the keys as texts, the states as bytes, and the keys as values. A task reads each partition of the states. */
   static Dataset<Row> read(MatchStateExec operator, long version) {
     StatefulOperatorStateInfo info = operator.getStateInfo();
     List<Integer> parts = IntStream.range(0, info.numPartitions()).boxed().toList();
@@ -74,7 +74,8 @@ final class KeptStates {
         info.checkpointLocation(), info.operatorId(), version, operator.keySchema(),
         new StateStoreConf(session.sessionState().conf(), Map$.MODULE$.<String, String>empty()), new SerializableConfiguration(configuration(operator)));
     JavaRDD<Row> rows = JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(parts, parts.size()).flatMap(read);
-    StructType schema = new StructType().add("key", DataTypes.createArrayType(DataTypes.StringType)).add("state", DataTypes.BinaryType);
+    StructType schema = new StructType()
+        .add("key", DataTypes.createArrayType(DataTypes.StringType)).add("state", DataTypes.BinaryType).add("values", operator.keySchema());
     return session.createDataFrame(rows, schema);
   }
 
@@ -108,7 +109,8 @@ final class KeptStates {
             throw new NoSuchElementException();
           }
           UnsafeRowPair pair = pairs.next();
-          return RowFactory.create(texts(pair.key()), pair.value().getBinary(2));
+          Object[] values = values(pair.key());
+          return RowFactory.create(texts(values), pair.value().getBinary(2), RowFactory.create(values));
         }
       };
     }
@@ -117,11 +119,18 @@ final class KeptStates {
       TaskContext.get().addTaskCompletionListener(listener);
     }
 
-    private String[] texts(UnsafeRow key) {
-      String[] out = new String[keys.length()];
+    private Object[] values(UnsafeRow key) {
+      Object[] out = new Object[keys.length()];
       for (int i = 0; i < out.length; i++) {
-        Object value = CatalystTypeConverters.convertToScala(key.get(i, keys.apply(i).dataType()), keys.apply(i).dataType());
-        out[i] = value == null ? null : value.toString();
+        out[i] = CatalystTypeConverters.convertToScala(key.get(i, keys.apply(i).dataType()), keys.apply(i).dataType());
+      }
+      return out;
+    }
+
+    private static String[] texts(Object[] values) {
+      String[] out = new String[values.length];
+      for (int i = 0; i < out.length; i++) {
+        out[i] = values[i] == null ? null : values[i].toString();
       }
       return out;
     }

@@ -192,7 +192,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return false;
   }
 
-  // A report reads states while the query runs, by these three methods.
+  // Reports and sparkcep.why read states while the query runs, by these three methods.
 
   /** Returns the last committed version of the states, see {@link KeptStates#committed}. */
   public long keptVersion() throws java.io.IOException {

@@ -1,0 +1,1 @@
+"""Answers for clauses beyond the standard: ranked matches, approximate matches and automata."""

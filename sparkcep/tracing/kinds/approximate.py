@@ -1,0 +1,248 @@
+"""Explains approximate matches: the errors of a match, and the fewest errors of a match with a row (LANGUAGE section 5).
+
+The trace explains the exact matches. The engine then searches with more errors allowed. What it finds with the clause's own k must
+be the same each time, or nothing is explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sparkcep.draw.timeline import Timeline
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR
+from sparkcep.plan.facts import least
+from sparkcep.plan.plan import Plan
+from sparkcep.tracing.answers.answer import Why
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
+from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
+from sparkcep.tracing.kinds.names import Names, counted, moved, no_match, span, variable_named
+from sparkcep.tracing.kinds.ranked import NOT_TRACED, errors_text, score_text, without_ranking
+from sparkcep.tracing.rows.frozen import FrozenRows
+
+MORE = 2  # further errors that are tried
+MOST_SHOWN = 3  # match points that are shown
+_REPORTS = {
+    PER_ERROR: "PROXY MATCHES PER ERROR reports for each match point and number of errors the latest start, then the earliest rows",
+    BUNDLES: "MATCH BUNDLES reports the match with the fewest errors of each bundle, then the latest start",
+    "PROXY": "PROXY MATCHES reports for each match point the fewest errors, then the latest start, then the earliest rows",
+}
+
+
+class _Differs(Exception):
+    """Two searches of the engine differ."""
+
+
+def explain_approximate(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: str, max_steps: int) -> Why:
+    """Answers a question about the rows of one partition under APPROX.
+
+    Args:
+        rows: the frozen rows.
+        asked: the question.
+        compute: computes scores, for PREF.
+        redact: "", "values" or "all".
+        max_steps: how many steps a start row may take in the trace.
+
+    Raises:
+        ClauseError: the question names a match or a variable that does not exist; the exact search cannot be traced.
+        MatchRuntimeError: the query fails for these rows.
+    """
+    try:
+        return _Approximate(rows, asked, compute, redact, max_steps).answer()
+    except _Differs:
+        return Why(dict(asked.words), False, UNTRUE, lines=(UNTRUE,))
+
+
+def with_errors(plan: Plan, more: int, report: str | None = None) -> Plan:
+    """The plan with further errors allowed, without ranking."""
+    assert plan.approximate is not None
+    approx = plan.approximate
+    changed = approx._replace(bound=approx.bound + more * approx.scale, report=report or approx.report)
+    return without_ranking(replace(plan, approximate=changed))
+
+
+def allows(plan: Plan, more: int) -> bool:
+    """Whether further errors are fewer than missing a whole shortest match."""
+    approx = plan.approximate
+    assert approx is not None
+    return approx.bound + more * approx.scale < least(plan.pattern, lambda variable: approx.missing[variable])
+
+
+def errors_allowed(plan: Plan, more: int = 0) -> str:
+    """k of APPROX as text, with further errors."""
+    approx = plan.approximate
+    assert approx is not None
+    return f"{(approx.bound + more * approx.scale) / approx.scale:g}"
+
+
+class _Approximate:
+    def __init__(self, rows: FrozenRows, asked: Asked, compute: Compute, redact: str, max_steps: int) -> None:
+        self.rows, self.asked, self.compute, self.redact, self.max_steps = rows, asked, compute, redact, max_steps
+        self.names, self.question = Names(rows, Values(redact)), rows.question
+        assert self.question.whole is not None
+        self.plan = self.question.whole
+        self.reasons: list[Reason] = []
+        self.base: list[Why] = []
+        self.timelines: list[Timeline] = []
+        (self.reported,) = listed(self.plan, [rows.table], compute)
+        self.all: list[Listed] | None = None
+        self.wanted: int | None = None
+
+    def answer(self) -> Why:
+        """Answers the question."""
+        asked = self.asked
+        self.wanted = None if asked.expect is None else variable_named(self.question, asked.expect)
+        lines = [] if asked.at else self.match(asked.match or 0)
+        for i, row in enumerate(asked.at):
+            traced, before = len(self.base), len(lines)
+            found = self.at(row)
+            lines += found if i < IN_FULL else found[:1]
+            if i < IN_FULL:
+                self.timelines += moved(self.base[traced:], before + len(found))
+        wrong = next((why for why in self.base if not why.verified), None)
+        if wrong is not None:
+            return replace(wrong, question=dict(asked.words))
+        return Why(
+            dict(asked.words), True, lines[0], tuple(dict.fromkeys([*self.reasons, *(reason for why in self.base for reason in why.reasons)])),
+            self.base[0].run if self.base else None, tuple(shown for why in self.base for shown in why.next),
+            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
+        )
+
+    # -- searches -------------------------------------------------------------------------------------------
+
+    def listed(self, more: int) -> list[Listed]:
+        """All matches with further errors allowed."""
+        (found,) = listed(with_errors(self.plan, more, ALL), [self.rows.table], self.compute)
+        if self.all is None:
+            self.all = found if not more else self.listed(0)
+            if not {match.labelled for match in self.reported} <= {match.labelled for match in self.all}:
+                raise _Differs
+        known = {match.labelled: match.errors for match in self.all}
+        allowed = float(errors_allowed(self.plan))
+        if {match.labelled: match.errors for match in found if match.errors <= allowed} != known:
+            raise _Differs
+        return found
+
+    # -- a row ----------------------------------------------------------------------------------------------
+
+    def at(self, row: int) -> list[str]:
+        """The answer for one row."""
+        wanted = self.wanted
+        name = "" if wanted is None else self.question.name(wanted)
+        head = self.names.head(row)
+        inside = [(number, match) for number, match in enumerate(self.reported, 1) if match.has(row, wanted)]
+        if self.asked.match is not None:
+            match = self.reported[self.numbered(self.asked.match) - 1]
+            if row not in match.rows:
+                first = f"{head} is not in match {self.asked.match}, which takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."
+                return [first, *self.others(row, None)]
+            inside = [(self.asked.match, match)]
+        if inside:
+            places = [f"match {number} {self.as_(match, row)}" for number, match in inside[:MOST_SHOWN]]
+            more = f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else ""
+            lines = [f"{head} is in {' and '.join(places)}{more}."]
+            return lines + [line for number, match in inside[:MOST_SHOWN] for line in self._match(number, match)]
+        first = f"{head} is in no match." if wanted is None else f"{head} is not {name} in a match."
+        return [first, *self.others(row, wanted)]
+
+    def errors(self, match: Listed) -> str:
+        return errors_text(match, self.question.plan.variables)
+
+    def as_(self, match: Listed, row: int) -> str:
+        variable = match.variable_of(row)
+        return "as an extra row" if variable is None or variable < 0 else f"as {self.question.name(variable)}"
+
+    def others(self, row: int, wanted: int | None) -> list[str]:
+        """The matches with the row that are not reported, or the fewest further errors that give one."""
+        allowed = errors_allowed(self.plan)
+        try:
+            found = [match for match in self.listed(0) if match.has(row, wanted)]
+        except MatchRuntimeError as error:
+            return [self.effort(row, allowed, error)]
+        if found:
+            return self.unreported(row, found)
+        lines = [f"No match with at most {allowed} error{'' if allowed == '1' else 's'} has the row{'' if wanted is None else f' as {self.question.name(wanted)}'}."]
+        lines += self.more(row, wanted)
+        return lines + self.exact(row)
+
+    def more(self, row: int, wanted: int | None) -> list[str]:
+        """The match with the row that further errors allow."""
+        for more in range(1, MORE + 1):
+            allowed = errors_allowed(self.plan, more)
+            if not allows(self.plan, more):
+                before = "" if more == 1 else f"APPROX {errors_allowed(self.plan, more - 1)} does not find a match with the row, either. "
+                return [f"{before}APPROX {allowed} is not allowed: all rows of a shortest match could be missing."]
+            try:
+                found = [match for match in self.listed(more) if match.has(row, wanted)]
+            except MatchRuntimeError as error:
+                return [self.effort(row, allowed, error)]
+            if found:
+                best = min(found, key=_order)
+                return [f"Found with APPROX {allowed}: {self.names.match(best)}, {self.errors(best)}."]
+        return [f"APPROX {errors_allowed(self.plan, MORE)} does not find a match with the row, either."]
+
+    def exact(self, row: int) -> list[str]:
+        """Why the row is in no exact match, by the trace."""
+        if self.question.untraced is not None:
+            return [NOT_TRACED.format(self.question.untraced.message)]
+        why = explain(self.rows, Asked((row,), None, self.asked.expect, self.asked.words), redact=self.redact, max_steps=self.max_steps)
+        self.base.append(why)
+        return ["The exact search:", *(f"  {line}" for line in why.lines)]
+
+    def effort(self, row: int, allowed: str, error: MatchRuntimeError) -> str:
+        if not beyond_limits(error):
+            raise error
+        self.reasons.append(Reason("EFFORT", row + 1))
+        return f"Listing the matches with APPROX {allowed} takes too much work. Add a WINDOW, or ask about a smaller partition."
+
+    def unreported(self, row: int, found: Sequence[Listed]) -> list[str]:
+        """Why matches with the row are not reported."""
+        assert self.plan.approximate is not None
+        report = self.plan.approximate.report
+        points: dict[int, list[Listed]] = {}
+        for match in found:
+            points.setdefault(match.rows[-1], []).append(match)
+        lines = [f"{counted(len(found), 'match')} with the row {'is' if len(found) == 1 else 'are'} not reported. {_REPORTS[report]}:"]
+        for point, some in list(points.items())[:MOST_SHOWN]:
+            best = min(some, key=_order)
+            self.reasons.append(Reason("PREFERRED", row + 1, best.rows[0] + 1))
+            lines.append(f"  match point {self.names.row(point)}: {self.names.match(best)}, {self.errors(best)}")
+            lines += [f"    reported: {self.names.match(other)}, {self.errors(other)}" for other in self.instead(report, point)]
+        if len(points) > MOST_SHOWN:
+            lines.append(f"  and {counted(len(points) - MOST_SHOWN, 'match point')} more")
+        return lines
+
+    def instead(self, report: str, point: int) -> Iterable[Listed]:
+        """The reported matches of a match point; with bundles that of the bundle, which ends elsewhere."""
+        own = [match for match in self.reported if match.rows[-1] == point]
+        return own or (sorted(self.reported, key=lambda match: abs(match.rows[-1] - point))[:1] if report == BUNDLES else [])
+
+    # -- a match --------------------------------------------------------------------------------------------
+
+    def numbered(self, number: int) -> int:
+        """The number of a match. Raises ClauseError if there is none with this number."""
+        count = len(self.reported)
+        if not 1 <= number <= count:
+            raise no_match(number, count)
+        return number
+
+    def match(self, number: int) -> list[str]:
+        """The rows, variables and errors of a match."""
+        match = self.reported[self.numbered(number) - 1]
+        of = f" of {self.names.partition}" if self.names.partition else ""
+        return [f"Match {number}{of} takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)}).", *self._match(number, match)[1:]]
+
+    def _match(self, number: int, match: Listed) -> list[str]:
+        lines = [f"Match {number} takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."]
+        if self.plan.ranking is not None:
+            lines.append(f"  It has score {score_text(self.names, match)}.")
+        return lines
+
+
+def _order(match: Listed) -> tuple[float, int, tuple[int, ...]]:
+    """The order of PROXY MATCHES."""
+    return match.errors, -match.rows[0], match.rows

@@ -1,0 +1,355 @@
+"""Explains an AUTOMATON: the computation that got farthest, and why no arc of its state took the next row (LANGUAGE section 10).
+
+The engine lists the computations (:mod:`sparkcep.tracing.kinds.computations`). Its own matches must be those computations that end
+in FINAL states, or nothing is explained.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW, Arc
+from sparkcep.clause.expressions import render
+from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
+from sparkcep.tracing.answers.overall import Totals
+from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
+from sparkcep.tracing.conditions.question import WHY, sides_of
+from sparkcep.tracing.forms.lines import BAR, COMPARISON, COUNTER, Line
+from sparkcep.tracing.kinds.arcs import arc_name
+from sparkcep.tracing.kinds.computations import Computation, Computations, Found
+from sparkcep.tracing.kinds.names import Names, counted, no_match, span
+from sparkcep.tracing.rows.frozen import FrozenRows
+
+MOST_SHOWN = 3  # matches, and computations with equal rows
+UNKNOWN = object()  # a value that was not computed
+_BAR = 20
+
+
+def explain_automaton(rows: FrozenRows, asked: Asked, *, redact: str) -> Why:
+    """Answers a question about the rows of one partition.
+
+    Args:
+        rows: the frozen rows.
+        asked: the question.
+        redact: "", "values" or "all".
+
+    Raises:
+        ClauseError: the question names a match that does not exist, or a variable.
+        MatchRuntimeError: the query fails for these rows, or has too many computations.
+    """
+    if asked.expect is not None:
+        raise ClauseError(WHY, "expect names a variable of PATTERN, and an AUTOMATON has arcs. Leave expect out", sqlstate=SEMANTIC)
+    found = Computations.of(rows.question, rows.table)
+    if not found.right:
+        return Why(dict(asked.words), False, UNTRUE, lines=(UNTRUE,))
+    return _Explainer(rows, found, asked, Values(redact)).answer()
+
+
+class _Explainer:
+    def __init__(self, rows: FrozenRows, found: Computations, asked: Asked, values: Values) -> None:
+        self.rows, self.found, self.asked, self.values = rows, found, asked, values
+        self.question, self.names = rows.question, Names(rows, values)
+        plan, written = rows.question.plan.automaton, rows.question.clause.automaton
+        assert plan is not None and written is not None
+        self.automaton, self.arcs = plan, written.arcs
+        self.reasons: list[Reason] = []
+        self.shown: list[Shown] = []
+        self.run: ShownRun | None = None
+
+    def answer(self) -> Why:
+        """Answers the question."""
+        lines = [] if self.asked.at else self.match(self.asked.match or 0)
+        for i, row in enumerate(self.asked.at):
+            found = self.at(row)
+            lines += found if i < IN_FULL else found[:1]
+        return Why(
+            dict(self.asked.words), True, lines[0], tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown),
+            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
+        )
+
+    # -- matches --------------------------------------------------------------------------------------------
+
+    def numbered(self, number: int) -> Found:
+        """A match by its number. Raises ClauseError if there is none."""
+        count = len(self.found.matches)
+        if not 1 <= number <= count:
+            raise no_match(number, count)
+        return self.found.matches[number - 1]
+
+    def match(self, number: int) -> list[str]:
+        """The rows, the arcs and the registers of a match."""
+        match = self.numbered(number)
+        of = f" of {self.names.partition}" if self.names.partition else ""
+        return [f"Match {number}{of} takes {self.span(match)}{self.end(match)}.", *self.way(match)]
+
+    def span(self, match: Found | Computation) -> str:
+        return span(range(match.first, match.last + 1))
+
+    def end(self, match: Found) -> str:
+        """The values at the end of a match."""
+        values = [*self.registers(match.registers)]
+        values += [f"{name} {self.values.text(value)}" for name, value in zip(self.automaton.emits, match.emitted, strict=True) if value is not None]
+        return f", with {', '.join(values)} at its end" if values else ""
+
+    def registers(self, registers: Sequence[Any]) -> list[str]:
+        return [f"{register.name} {self.values.text(value)}" for register, value in zip(self.automaton.declared, registers, strict=True)]
+
+    def way(self, match: Found) -> list[str]:
+        """The arcs of the first computation of a match."""
+        found = [one for one in self.found.from_row.get(match.first, ()) if one.last == match.last]
+        final = [one for one in found if one.state in self.automaton.final and one.registers == match.registers]
+        chosen = (final or found)[:1]
+        return [f"  Its arcs: {self.path(one)}." for one in chosen if None not in one.arcs]
+
+    def path(self, one: Computation) -> str:
+        """The arcs of a computation; more than three equal ones as a number."""
+        found: list[tuple[str, int]] = []
+        for arc in one.arcs:
+            name = arc_name(self.question, arc) if arc is not None else "?"
+            if found and found[-1][0] == name:
+                found[-1] = (name, found[-1][1] + 1)
+            else:
+                found.append((name, 1))
+        return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in found)
+
+    # -- a row ----------------------------------------------------------------------------------------------
+
+    def at(self, row: int) -> list[str]:
+        """The answer for one row."""
+        head = self.names.head(row)
+        inside = [(number, match) for number, match in enumerate(self.found.matches, 1) if match.first <= row <= match.last]
+        if self.asked.match is not None:
+            match = self.numbered(self.asked.match)
+            if not match.first <= row <= match.last:
+                lines = [f"{head} is not in match {self.asked.match}, which takes {self.span(match)}{self.end(match)}."]
+                return lines + ([f"It is in {counted(len(inside), 'other match')}."] if inside else self.alone(row))
+            inside = [(self.asked.match, match)]
+        if inside:
+            listed = " and ".join(f"match {number}" for number, _ in inside[:MOST_SHOWN])
+            more = f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else ""
+            return [f"{head} is in {listed}{more}.", *(line for number, _ in inside[:MOST_SHOWN] for line in self.match(number))]
+        return [f"{head} is in no match.", *self.alone(row)]
+
+    def alone(self, row: int) -> list[str]:
+        """Why no match begins at a row or has it."""
+        lines = self.start(row)
+        earlier = [one for first in range(row) for one in self.found.farthest(first)[:1] if one.last >= row - 1]
+        if earlier:
+            best = max(earlier, key=lambda one: (one.last - one.first, -one.first))
+            what = "took it" if best.last >= row else "ended here"
+            lines.append(f"As a later row: the computation of {self.span(best)} {what}.")
+            lines += self.ended(self.found.farthest(best.first), "  ")
+        return lines
+
+    def start(self, row: int) -> list[str]:
+        """Why no match begins at a row."""
+        found = self.found.farthest(row)
+        if not found:
+            before = self.found.before(row)
+            names = " or ".join(dict.fromkeys(self.automaton.states[one.state] for one in before)) or self.automaton.states[self.automaton.start]
+            lines = [f"No match begins here: no arc of {names} takes the row."]
+            return lines + [line for one in before[:MOST_SHOWN] for line in self.arcs_of(one, "  ")]
+        if self.run is None:
+            ended = found[0].last + 2 if found[0].last + 1 < self.rows.count else 0
+            self.run = ShownRun(row + 1, found[0].last - row + 1, tuple(arc_name(self.question, arc) if arc is not None else "" for arc in found[0].arcs), ended)
+        way = f": {self.path(found[0])}" if None not in found[0].arcs else ""
+        return [f"No match begins here. The computation with most rows took {self.span(found[0])}{way}.", *self.ended(found, "  ")]
+
+    def ended(self, found: Sequence[Computation], indent: str) -> list[str]:
+        """Why computations of one first row with equally many rows ended."""
+        lines = []
+        for one in found[:MOST_SHOWN]:
+            values = self.registers(one.registers)
+            state = self.automaton.states[one.state]
+            held = f" with {', '.join(values)}" if values else ""
+            final = "" if one.state in self.automaton.final else ", which is not FINAL"
+            if one.last + 1 >= self.rows.count:
+                self.reasons.append(Reason("PARTITION_END", 0, one.first + 1))
+                lines.append(f"{indent}It ended in state {state}{held}{final}: the partition ends after row {one.last + 1}.")
+            elif not self.alive(one):
+                self.reasons.append(Reason("WINDOW", one.last + 2, one.first + 1))
+                lines.append(f"{indent}It ended in state {state}{held}{final}: {self.names.row(one.last + 1)} is outside of its lifetime{self.lifetime()}.")
+            else:
+                lines.append(f"{indent}It ended at {self.names.row(one.last + 1)} in state {state}{held}{final}.")
+            lines += self.arcs_of(one, indent)
+        if len(found) > MOST_SHOWN:
+            lines.append(f"{indent}and {counted(len(found) - MOST_SHOWN, 'computation')} more with these rows")
+        return lines
+
+    def lifetime(self) -> str:
+        window = self.question.clause.window
+        return "" if window is None else f" (WINDOW {' '.join(window.size.span.of(self.question.clause.text).split())})"
+
+    def alive(self, one: Computation) -> bool:
+        """Whether the next row is inside the lifetime of a computation that has a ROW arc to look with."""
+        row_arcs = [i for i, arc in enumerate(self.automaton.arcs) if arc.source == one.state and arc.on == ROW]
+        return not row_arcs or any(self.found.look(one.first, one.last + 1, one.state, one.registers, i) is not None for i in row_arcs)
+
+    # -- arcs -----------------------------------------------------------------------------------------------
+
+    def arcs_of(self, one: Computation, indent: str) -> list[str]:
+        """Each arc of a computation's state: the comparisons of WHEN, and SET."""
+        own = [i for i, arc in enumerate(self.automaton.arcs) if arc.source == one.state]
+        if not own:
+            return [f"{indent}No arc leaves {self.automaton.states[one.state]}."]
+        row = one.last + 1
+        shown = [i for i in own if self.automaton.arcs[i].on != ROW or (row < self.rows.count and self.found.look(one.first, row, one.state, one.registers, i) is not None)]
+        heads = {i: f"{arc_name(self.question, i)} to {self.automaton.states[self.automaton.arcs[i].target]}" for i in shown}
+        width = max((len(head) for head in heads.values()), default=0)
+        lines = [f"{indent}Its arcs:" if one.last >= one.first else f"{indent}The arcs of {self.automaton.states[one.state]}:"] if shown else []
+        for i in shown:
+            lines += self.arc(one, i, f"{indent}  {heads[i]:<{width}}  ")
+        return lines
+
+    def arc(self, one: Computation, number: int, head: str) -> list[str]:
+        """The comparisons of an arc's WHEN after a computation."""
+        arc, kind = self.arcs[number], self.automaton.arcs[number].on
+        row = one.last + 1 if kind == ROW else one.last
+        said = {EMPTY: "ON EMPTY", EXPIRY: "ON EXPIRY", ROW: ""}[kind]
+        blank, first = " " * len(head), head
+        lines: list[str] = []
+        if said:
+            lines.append(f"{first}{said}")
+            first = blank
+        logic = self.question.conditions.get(number)
+        if logic is None:
+            lines.append(f"{first}takes any row" if kind == ROW else f"{first}without WHEN")
+        else:
+            holds = {comparison: self.holds(one, number, comparison, row) for comparison in dict.fromkeys(numbers(logic))}
+            if any(value is UNKNOWN for value in holds.values()):
+                lines.append(f"{first}not computed: a part of WHEN fails for some row, or no row is read yet")
+            else:
+                lines += self.comparisons(one, number, logic, holds, row, first)
+                whole = combined(logic, holds.__getitem__)
+                if whole is not True:
+                    self.reasons.append(Reason("CONDITION_NULL" if whole is None else "CONDITION_FALSE", row + 1, one.first + 1, arc_name(self.question, number)))
+        lines += self.sets(arc, blank)
+        return [line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..." for line in lines]
+
+    def sets(self, arc: Arc, blank: str) -> list[str]:
+        text = self.question.clause.text
+        assigned = [f"{item.register} = {' '.join(item.value.span.of(text).split())}" for item in arc.sets]
+        return [f"{blank}SET {', '.join(assigned)}"] if assigned else []
+
+    def value(self, one: Computation, arc: int, number: int, row: int) -> Any:
+        """A value at an arc, :data:`UNKNOWN` if the engine has none."""
+        value = self.question.values[number]
+        if value.column:
+            return self.rows.column(value.column)[row]
+        look = self.found.look(one.first, row, one.state, one.registers, arc)
+        return UNKNOWN if look is None or value.probe not in look else look[value.probe]
+
+    def holds(self, one: Computation, arc: int, comparison: int, row: int) -> Any:
+        return self.value(one, arc, self.question.comparisons[comparison].truth, row)
+
+    def comparisons(self, one: Computation, arc: int, logic: tuple, holds: Mapping[int, Any], row: int, head: str) -> list[str]:
+        """The comparisons of a WHEN with both sides, one line each."""
+        text, lines = self.question.clause.text, []
+        sets = smallest_sets(logic, holds.__getitem__) if combined(logic, holds.__getitem__) is not True else []
+        single = {next(iter(changes))[0] for changes in sets if len(changes) == 1}
+        listed = []
+        for number in list(holds)[:MOST_LINES]:
+            comparison = self.question.comparisons[number]
+            values = {}
+            for side in comparison.sides:
+                found = self.value(one, arc, side, row) if self.question.values[side].is_known else UNKNOWN
+                if found is not UNKNOWN:
+                    values[self.question.values[side].expr.span] = self.values.text(found)
+            middle = " ".join(render(text, comparison.expr, values).split())
+            sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
+            left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
+            listed.append((comparison.text, "" if self.values.redact == "all" else middle, truth(holds[number])))
+            self.shown.append(
+                Shown(self.names.partition, row + 1, one.first + 1, "next", arc_name(self.question, arc), comparison.text, left, right, holds[number], "", number in single)
+            )
+        widths = [max((len(one[i]) for one in listed), default=0) for i in range(2)]
+        for i, (comparison_text, middle, result) in enumerate(listed):
+            between = f"{middle:<{widths[1]}}  " if self.values.redact != "all" else ""
+            cells = ("" if i else head.strip() or arc_name(self.question, arc), comparison_text, middle, result, "")
+            line = f"{' ' * len(head) if i else head}{comparison_text:<{widths[0]}}  {between}{result}"
+            lines.append(Line.of(line, COMPARISON, cells, marked=list(holds)[i] in single, row=row + 1, role="next"))
+        if sets and not is_conjunction(logic):
+            ways = [" and ".join(f"{'' if wanted else 'not '}{self.question.comparisons[number].text}" for number, wanted in sorted(changes)) for changes in sets[:3]]
+            lines.append(f"{' ' * len(head)}needs {'; or '.join(ways)}")
+        return lines
+
+
+# -- a whole table ------------------------------------------------------------------------------------------------------
+
+
+def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Mapping[str, object], redact: str, hints: Sequence[str]) -> Why:
+    """Answers the question about a whole table.
+
+    Args:
+        parts: the searched partitions, at least one.
+        totals: counts over all rows.
+        words: the arguments of the question.
+        redact: "", "values" or "all".
+        hints: lines for the end of the answer.
+    """
+    question = parts[0].question
+    automaton = question.plan.automaton
+    assert automaton is not None
+    found = [Computations.of(question, part.table) for part in parts]
+    if not all(one.right for one in found):
+        return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+    rows, matches = sum(part.count for part in parts), sum(len(one.matches) for one in found)
+    first = f"{counted(matches, 'match') if matches else 'No match'} in {rows:,} rows of {counted(len(parts), 'partition')}."
+    if len(parts) < totals.partitions or rows < totals.rows:
+        first += f" Sample: {len(parts)} of {totals.partitions:,} partitions."
+    reached: Counter[int] = Counter()
+    ends: Counter[str] = Counter()
+    for part, one in zip(parts, found, strict=True):
+        begins = {match.first for match in one.matches}
+        explainer = _Explainer(part, one, Asked(), Values(redact))
+        for row in range(part.count):
+            reached.update({computation.state for computation in one.from_row.get(row, ())})
+            if row not in begins:
+                ends[_why_ended(explainer, one.farthest(row), part.count)] += 1
+    starts = sum(len({match.first for match in one.matches}) for one in found)
+    funnel = [(automaton.states[state], reached[state]) for state in range(len(automaton.states)) if reached[state] or state != automaton.start]
+    funnel.append(("a match", starts))
+    lines = [first, *_counters(parts, totals), f"States that the computations of {counted(rows, 'first row')} reached:"]
+    width = max(len(name) for name, _ in funnel)
+    for name, count in funnel:
+        share = count / max(1, rows)
+        lines.append(Line.of(f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * share)}".rstrip(), BAR, (name, f"{count:,}"), share=share))
+    if ends:
+        lines.append("Others ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
+    return Why(dict(words), True, lines[0], funnel=tuple(funnel), hints=tuple(hints), lines=(*lines, *hints))
+
+
+def _why_ended(explainer: _Explainer, farthest: Sequence[Computation], count: int) -> str:
+    if not farthest:
+        return "no arc took the first row"
+    if farthest[0].last + 1 >= count:
+        return "the partition ended"
+    return "no arc took the next row" if any(map(explainer.alive, farthest)) else "the lifetime ended"
+
+
+def _counters(parts: Sequence[FrozenRows], totals: Totals) -> Iterator[str]:
+    """How often each comparison of the row alone is true, false and NULL."""
+    question, before = parts[0].question, -1
+    rows = []
+    for comparison in question.comparisons:
+        known = totals.truths.get(comparison.number)
+        if known is None:
+            continue
+        true, false, null = known
+        note = "" if not totals.rows else "NULL for all rows" if null == totals.rows else "never true" if not true else "always true" if true == totals.rows else ""
+        rows.append((arc_name(question, comparison.variable) if comparison.variable != before else "", comparison.text, *map(str, known), note))
+        before = comparison.variable
+    if not rows:
+        return
+    widths = [max([len(row[i]) for row in rows] + [len(head)]) for i, head in enumerate(("", "", "true", "false", "NULL"))]
+    yield "Comparisons of the row, over all rows:"
+    for row in [("", "", "true", "false", "NULL", ""), *rows]:
+        text = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
+        yield text if row[2] == "true" else Line.of(text, COUNTER, row, marked=row[5] in ("never true", "NULL for all rows"))

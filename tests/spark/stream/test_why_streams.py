@@ -1,0 +1,150 @@
+"""sparkcep.why over streaming queries: E16 to the letter by both routes, sources that hold the watermark back, late rows, and
+refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import sparkcep  # noqa: E402
+from sparkcep.errors import ClauseError  # noqa: E402
+from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
+from tests.selection import further  # noqa: E402
+
+SCHEMA = "user int, ts timestamp, e string"
+LOGINS = """SELECT user, since FROM logins MATCH_RECOGNIZE (
+  PARTITION BY user ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (L F+) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail')"""
+E16 = """\
+user = 7, after micro-batch {batch}, watermark 12:03:00. 3 rows are stored, 12:00:10 to 12:03:05.
+Rows 1-2 (12:00:10, 12:01:00) match: L F. The match is not emitted: F+ may go on until WINDOW closes at 12:05:10.
+Row 3 (12:03:05) waits: it is not below the watermark."""
+
+
+@pytest.fixture(params=["operator", further("frames")])
+def route(spark, request):
+    own = {PROVIDER: ROCKSDB, "sparkcep.stream.route": request.param, "sparkcep.stream.buckets": "2"}
+    before = {key: spark.conf.get(key, None) for key in own}
+    for key, value in own.items():
+        spark.conf.set(key, value)
+    yield request.param
+    for key, value in before.items():
+        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+def put(folder, number: int, *rows: tuple[int, str, str]) -> None:
+    """Writes a file of rows: user, clock time and event."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{number:03}.json"
+    path.write_text("".join(json.dumps({"user": user, "ts": f"2026-01-01 {at}", "e": e}) + "\n" for user, at, e in rows))
+    os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def logins(spark, folder, delay: str = "5 seconds"):
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder)).withWatermark("ts", delay)
+
+
+def started(frame, folder):
+    return frame.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).start()
+
+
+def test_e16(spark, tmp_path, route):
+    source = tmp_path / "in"
+    put(source, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (8, "12:00:30", "login"), (7, "12:03:05", "fail"), (9, "12:02:00", "click"))
+    logins(spark, source).createOrReplaceTempView("logins")
+    query = started(spark.sql(LOGINS), tmp_path)
+    try:
+        query.processAllAvailable()
+        why = sparkcep.why(query, at="user = 7")
+        assert str(why) == E16.format(batch=query.lastProgress["batchId"]) and why.verified
+        rows = sparkcep.why(query, at="user = 7 AND ts = TIMESTAMP '2026-01-01 12:01:00'")
+        assert str(rows).split("\n")[-1] == "Row 2 (12:01:00) is F there." and rows.rows == (2,)
+        put(source, 1, (7, "12:00:50", "fail"), (8, "12:02:00", "fail"))
+        query.processAllAvailable()
+        batch = query.lastProgress["batchId"]
+        late = str(sparkcep.why(query, at="user = 5")).split("\n")
+        assert late[0] == f"No stored row fulfils user = 5, after micro-batch {batch}, watermark 12:03:00."
+        assert late[1:] == ["No row came, or all rows are decided. Emitted matches are not stored.", f"2 rows were late in the last {len(query.recentProgress)} micro-batches. Spark does not keep late rows."]
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*at selects stored rows of 2 keys: user = 7 \(3\), user = 8 \(1\). Add AND user = 7"):
+            sparkcep.why(query, at="user < 9")
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query has stored rows of .* Write at=\"user = 7\""):
+            sparkcep.why(query)
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*not a condition over the stored columns, which are user, ts"):
+            sparkcep.why(query, at="nobody = 7")
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*match and expect are not answered over a stream"):
+            sparkcep.why(query, at="user = 7", match=1)
+    finally:
+        query.stop()
+    assert str(sparkcep.why(query, at="user = 7")).startswith("user = 7, after micro-batch")
+
+
+SEVERAL = """SELECT since FROM all_logins MATCH_RECOGNIZE (ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (L F+) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail')
+UNION ALL SELECT since FROM all_logins MATCH_RECOGNIZE (PARTITION BY user, upper(e) ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (X X) DEFINE X AS user > 6 OR PREV(e) = 'x')"""
+
+
+@pytest.mark.further
+def test_sources_late_rows_and_several_clauses(spark, tmp_path):
+    """The watermark waits for the source without rows. The table of late rows has the late ones."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    put(first, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (7, "12:30:00", "fail"))
+    second.mkdir()
+    own = {PROVIDER: ROCKSDB, "sparkcep.stream.lateRows": "late_logins"}
+    spark.sql("DROP TABLE IF EXISTS late_logins")
+    spark.sql("CREATE TABLE late_logins (ts TIMESTAMP, user INT) USING parquet")
+    for key, value in own.items():
+        spark.conf.set(key, value)
+    query = None
+    try:
+        logins(spark, first).union(logins(spark, second)).createOrReplaceTempView("all_logins")
+        query = started(spark.sql(SEVERAL), tmp_path)
+        query.processAllAvailable()
+        why = str(sparkcep.why(query, which=1)).split("\n")
+        assert why[0] == "After micro-batch 0, watermark not known yet. 3 rows are stored, 12:00:10 to 12:30:00."
+        assert why[1] == "Rows 1-3 (12:00:10 to 12:30:00) wait: they are not below the watermark."
+        held = re.fullmatch(r"The watermark is the least of (\d) sources\. No row came from (.*) in the last 1 micro-batches\.", why[2])
+        assert set(held[2].split(" and ")) == {f"FileStreamSource[file:{second}]"}
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query has 2 clauses over a stream. Write which=1 to which=2"):
+            sparkcep.why(query)
+        put(second, 0, (8, "12:02:00", "x"))
+        query.processAllAvailable()
+        put(second, 1, (8, "12:00:20", "fail"), (8, "12:10:00", "x"))
+        query.processAllAvailable()
+        why = str(sparkcep.why(query, at="user = 8", which=2)).split("\n")
+        assert why[-4].endswith(f"The last rows of FileStreamSource[file:{first}] came in micro-batch 0.")
+        assert "Late rows are stored: 2 rows of late_logins fulfil user = 8." in why[-3]  # one by each clause
+        assert why[-2:] == ["  ts 2026-01-01 12:00:20, user 8"] * 2
+        assert why[0].startswith("user = 8 and upper(e) = 'X', after") and why[0].endswith("2 rows are stored, 12:02:00 to 12:10:00.")
+        assert why[1] == "Row 1 (12:02:00) may begin a match: X. X may come with the key's next row." and why[2] == "Row 2 (12:10:00) waits: it is not below the watermark."
+        hidden = str(sparkcep.why(query, at="user = 8", which=2, redact="all"))
+        assert not re.search(r"12:|2026", hidden) and "2 rows of late_logins" in hidden
+    finally:
+        if query is not None:
+            query.stop()
+        for key in own:
+            spark.conf.unset(key)
+        spark.sql("DROP TABLE late_logins")
+
+
+@pytest.mark.further
+def test_queries_that_are_refused(spark, tmp_path):
+    source = tmp_path / "in"
+    put(source, 0, (7, "12:00:10", "login"))
+    query = started(logins(spark, source), tmp_path)
+    try:
+        query.processAllAvailable()
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query lacks a clause over a stream. Ask about a table of the same rows"):
+            sparkcep.why(query)
+        with pytest.raises(TypeError, match="a StreamingQuery is given"):
+            sparkcep.why(query, "SELECT 1")
+    finally:
+        query.stop()
+
+
+def test_spark_connect_is_refused():
+    """A query of Spark Connect lacks the objects of the JVM."""
+    with pytest.raises(ClauseError, match=r"SPARKCEP.WHY.*Over Spark Connect the state of a query is not explained. Ask about a table of the same rows: sparkcep.why\(spark, sql"):
+        sparkcep.why(type("StreamingQuery", (), {})(), at="user = 7")

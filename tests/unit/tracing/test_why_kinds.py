@@ -1,0 +1,102 @@
+"""Answers of sparkcep.why for ranked and approximate matches: worked examples to the letter, forms, redaction and refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from sparkcep.errors import ClauseError
+from tests.support.why_examples import question
+from tests.support.why_kinds import EXAMPLES, Example, answered
+
+BY_NAME = {example.name: example for example in EXAMPLES}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_examples_to_the_letter(example):
+    why = answered(example)
+    assert str(why) == example.text
+    assert why.verified and why.verdict == example.text.split("\n")[0]
+
+
+def test_reasons():
+    reasons = {example.name: [(reason.reason, reason.row) for reason in answered(example).reasons] for example in EXAMPLES}
+    assert reasons == {
+        "K1": [("RANK", 1)], "K2": [], "K3": [("RANK", 3)], "K4": [("CONDITION_FALSE", 4), ("CONDITION_FALSE", 3)], "K5": [("RANK", 3)],
+        "K6": [("CONDITION_FALSE", 3)], "K7": [], "K9": [], "K10": [("CONDITION_FALSE", 6)], "K11": [],
+        "K12": [("CONDITION_FALSE", 4), ("CONDITION_FALSE", 4)], "K13": [], "K14": [("RANK", 5)], "K15": [("CONDITION_FALSE", 4), ("CONDITION_FALSE", 3)], "K16": [], "K17": [("WINDOW", 8)], "K18": [],
+        "K19": [("CONDITION_FALSE", 4)] * 3, "K20": [], "K21": [("WINDOW", 4)],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_pages(example):
+    """Each answer is a page. A traced part has its timeline."""
+    why = answered(example)
+    assert why.to_html().count("<svg") >= len(why.timelines)
+    assert bool(why.timelines) == (example.name in ("K4", "K6", "K7", "K10", "K11", "K12")), why.timelines
+
+
+def test_forms():
+    why = answered(BY_NAME["K4"])
+    found = json.loads(why.to_json())
+    assert found["verified"] is True and found["rows"] == [3] and found["run"]["variables"] == ["S"]
+    assert why.to_pandas()["comparison"].tolist() == ["price > PREV(price)"] * 2
+
+
+@pytest.mark.parametrize("level", ["values", "all"])
+def test_redaction_leaves_no_score(level):
+    """Scores, objectives and keys have names. Ranks, row numbers and the clause's own words stay."""
+    lines = str(answered(BY_NAME["K1"], redact=level)).split("\n")
+    assert lines[0] == "Row 1 (day v1) is in no match that TOP 2 keeps."
+    assert lines[2:5] == [
+        "  rank 1  score v2  rows 4 and 6 (BUY SELL)", "  rank 2  score v3  rows 3 and 6 (BUY SELL)", "  rank 3  score v4  rows 1 and 6 (BUY SELL)  left out",
+    ]  # fmt: skip
+    assert lines[-1] == "TOP 2 keeps scores of v3 or more, and v4 is less."
+    assert "score v1: MAX (SELL.price - BUY.price) = v1." in str(answered(BY_NAME["K2"], redact=level))
+
+
+SECRETS = "7001 8009; 7002 8015; 7003 8007; 7004 8005; 7005 8012; 7006 8017"
+
+
+@pytest.mark.parametrize("level", ["values", "all"])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "PATTERN (BUY SELL) EVENT SELECTION SKIP TILL ANY MATCH PREF MAX (SELL.price - BUY.price) AND MAX (SELL.price) TOP 2",
+        "PATTERN (BUY SELL) WINDOW 4 SLIDE 2 PREF MAX (SELL.price) TOP 1",
+        "PATTERN (S UP+) PREF MAX (LAST(price)) DEFINE UP AS price > PREV(price)",
+        "PATTERN (A B C) EVENT SELECTION STRICT CONTIGUITY APPROX 1 DEFINE A AS price > PREV(price), B AS price < PREV(price), C AS price > 2 * PREV(price)",
+        "AUTOMATON (REGISTER low INT STATE q2 FINAL ARC FROM q0 TO q1 SET low = price ARC FROM q1 TO q1 WHEN price < low SET low = price "
+        "ARC FROM q1 TO q2 WHEN price > low + 5 EMIT (price - low AS gain)) WINDOW 3",
+    ],
+)
+def test_redaction_leaves_no_value_in_any_form(clause, level):
+    asked = [{"at": f"day = {day}"} for day in range(7001, 7007)] + [{"match": 1}, {}]
+    for question_ in asked:
+        at, arguments = question_.get("at"), {name: value for name, value in question_.items() if name != "at"}
+        try:
+            why = answered(Example("secret", f"ORDER BY day {clause}", "day price", SECRETS, "", at, arguments), redact=level)
+        except ClauseError as error:
+            assert error.message.startswith("match=1")
+            continue
+        for form in (str(why), why.to_json(), why.to_html(), why.to_pandas().to_csv()):
+            assert not re.search(r"\b[78]0\d\d\b", form), form
+
+
+@pytest.mark.parametrize(
+    "option, what",
+    [
+        ("PATTERN (A B) WINDOW 5 APPROX 1 BUDGET 3 CHECKS", "BUDGET"),
+        ("PATTERN (A B) WINDOW 5 APPROX 1 MATCH HISTORY", "MATCH HISTORY"),
+        ("EVENT SELECTION STRICT CONTIGUITY ALL MATCHES PATTERN (A B) CHANGES IN op", "CHANGES IN"),
+    ],
+)
+def test_options_that_are_not_explained(option, what):
+    """Such an option is refused at its place, with the words to leave out."""
+    with pytest.raises(ClauseError) as caught:
+        question(f"ORDER BY t MEASURES 1 AS one {option} DEFINE A AS v > 1")
+    assert caught.value.error_class == "SPARKCEP.WHY"
+    assert f"Leave {what} out" in caught.value.message
