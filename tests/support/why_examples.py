@@ -54,7 +54,7 @@ class Example:
     @property
     def measured(self) -> str:
         """The clause with a measure, which a statement needs."""
-        word = "WINDOW" if "WINDOW" in self.clause else "PATTERN"
+        word = min((word for word in ("AFTER MATCH", "EVENT", "WINDOW", "PATTERN") if word in self.clause), key=self.clause.index)
         return self.clause.replace(word, f"MEASURES 1 AS one {word}", 1)
 
     @property

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.plan.scope import NAVIGATIONS
-from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.frozen import FrozenRows, Judged
 from sparkcep.tracing.rows.machine import Failed
 from sparkcep.tracing.search.runs import Run
 
 
-def causes(rows: FrozenRows, comparison: int, row: int, run: Run) -> list[str]:
+def causes(rows: FrozenRows | Judged, comparison: int, row: int, run: Run) -> list[str]:
     """The causes of a NULL at a row that comes after a run, without repetitions."""
     found = rows.question.comparisons[comparison]
-    after = run.with_(found.variable)
+    after = run.with_(found.variable, row)
     return list(dict.fromkeys(text for number in found.parts for text in _cause(rows, number, row, run, after)))
 
 
-def _cause(rows: FrozenRows, number: int, row: int, run: Run, after: Run) -> Iterator[str]:
+def _cause(rows: FrozenRows | Judged, number: int, row: int, run: Run, after: Run) -> Iterator[str]:
     """The cause of one part that is NULL. ``after``: the run with the row."""
     value = rows.question.values[number]
     if not value.is_known:
@@ -63,7 +63,7 @@ def _at(text: str, named: str, row: int, count: int) -> str:
 
 def _of_rows(text: str, named: str, variable: str, mask: int, logical: int, physical: int, after: Run, count: int, *, last: bool) -> str:
     """The cause for a row counted among those of some variables."""
-    taken = [after.start + i for i, label in enumerate(after.variables) if mask == ALL_ROWS or mask >> label & 1]
+    taken = [one.row for one in after.taken() if mask == ALL_ROWS or mask >> one.variable & 1]
     if not taken:
         return f"{text}: no row is {variable or 'taken'} yet"
     if logical >= len(taken):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.tracing.conditions.comparisons import smallest_sets
+from sparkcep.tracing.conditions.comparisons import MOST_SETS, smallest_sets
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import changed_match
 from sparkcep.tracing.search.runs import Ended
-from sparkcep.tracing.search.trace import Match, Pattern, Search, Trace
+from sparkcep.tracing.search.trace import Found, Match, Pattern, Search, Trace
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,19 @@ class Change:
         row: the row.
         truth: the truth that it needs.
         match: the match.
-        engine: the variables of the engine's match, None without one.
+        engine: the engine's match, None without one.
     """
 
     comparison: int
     row: int
     truth: bool
     match: Match
-    engine: tuple[int, ...] | None
+    engine: Found | None
 
     @property
     def verified(self) -> bool:
         """Whether the engine finds the match, too."""
-        return self.engine == self.match.variables
+        return self.engine == self.match.found
 
 
 def alone(rows: FrozenRows, variable: int, row: int, ended: Ended) -> list[tuple[int, bool]]:
@@ -43,21 +43,55 @@ def alone(rows: FrozenRows, variable: int, row: int, ended: Ended) -> list[tuple
     return [next(iter(changes)) for changes in found if len(changes) == 1]
 
 
+@dataclass(frozen=True)
+class Spot:
+    """A variable that could have come after a run, and the row whose refusal is the closest one.
+
+    Attributes:
+        variable: the variable.
+        row: of the rows that its condition refuses, the first one with the fewest comparisons to change.
+        refused: how many rows its condition refuses.
+    """
+
+    variable: int
+    row: int
+    refused: int
+
+
+def closest(rows: FrozenRows, search: Search, ended: Ended, most: int | None = None) -> list[Spot]:
+    """The variables that a condition refused after a run, in order of preference, each with its closest row.
+
+    ``most``: the most rows after the run that are looked at.
+    """
+    refused: dict[int, list[int]] = {}
+    for node, option in search.beyond(ended):
+        if option.kind == "row" and option.variable not in refused:
+            found = [row for row in search.moving.later(node)[:most] if search.refused(node, option, row) == "CONDITION"]
+            if found:
+                refused[option.variable] = found
+    run = ended.taken()
+
+    def missing(variable: int, row: int) -> int:
+        sets = smallest_sets(rows.question.conditions[variable], lambda number: rows.known_truth(number, row, run))
+        return len(sets[0]) if sets else MOST_SETS
+
+    return [Spot(variable, found[0] if len(found) == 1 else min(found, key=lambda row: missing(variable, row)), len(found)) for variable, found in refused.items()]
+
+
 def one_change(rows: FrozenRows, pattern: Pattern, search: Search, ended: Ended) -> Change | None:
-    """The first comparison, in order of preference and of the text, whose change at the row where a run ended makes a match."""
-    seen: set[int] = set()
-    for option, reason in search.next(ended):
-        if reason != "CONDITION" or option.variable in seen:
-            continue
-        seen.add(option.variable)
-        for number, truth in alone(rows, option.variable, ended.row, ended):
-            changed = {(number, ended.row): truth}
+    """The first comparison, in order of preference and of the text, whose change at the row where a run ended makes a match.
+
+    If rows may be passed over, it is the closest row of each variable.
+    """
+    for spot in closest(rows, search, ended):
+        for number, truth in alone(rows, spot.variable, spot.row, ended):
+            changed = {(number, spot.row): truth}
             found = Trace(pattern, rows, changed, search=False, max_steps=search.trace.max_steps).search(search.start, search.number).match
             if found is not None:
                 try:
-                    at = {(number, ended.row - rows.first): truth}
+                    at = {(number, spot.row - rows.first): truth}
                     engine = changed_match(rows.question, rows.table, at, search.start - rows.first, search.number)
                 except MatchRuntimeError:
                     continue  # the changed query fails
-                return Change(number, ended.row, truth, found, engine)
+                return Change(number, spot.row, truth, found, None if engine is None else engine.moved(rows.first))
     return None

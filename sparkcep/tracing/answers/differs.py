@@ -8,20 +8,20 @@ from dataclasses import asdict
 
 from sparkcep.plan.plan import LETTERS
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.values import Values, labels
+from sparkcep.tracing.answers.values import Values, labels, listed
 from sparkcep.tracing.conditions.question import ROW
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import Difference
+from sparkcep.tracing.search.trace import Found
 from sparkcep.version import __version__
 
 UNTRUE = "The trace differs from the engine. This is a bug of sparkcep."
 MOST_MATCHES = 20  # of a list that is shown
 _KEPT = (ROW, LETTERS)
-EngineMatch = tuple[int, tuple[int, ...]]
 
 
 def untrue(
-    rows: FrozenRows, words: Mapping[str, object], traced: Iterable[EngineMatch], engine: Iterable[EngineMatch], wrong: Iterable[Difference] = (),
+    rows: FrozenRows, words: Mapping[str, object], traced: Iterable[Found], engine: Iterable[Found], wrong: Iterable[Difference] = (),
     asked: tuple[int, ...] = (), change: str = "",
 ) -> Why:  # fmt: skip
     """The answer.
@@ -38,8 +38,8 @@ def untrue(
     lines = [UNTRUE] + ([f"  With {change}:"] if change else [])
     for by, matches in lists.items():
         more = f"; and {len(matches) - MOST_MATCHES} more" if len(matches) > MOST_MATCHES else ""
-        lines.append(f"  Matches of the {by}: " + ("; ".join(_matched(rows, *match) for match in matches[:MOST_MATCHES]) or "none") + more)
-    lines += [f"  Only the {one.by} has {_matched(rows, one.start, one.variables)}." for one in list(wrong)[:MOST_MATCHES]]
+        lines.append(f"  Matches of the {by}: " + ("; ".join(_matched(rows, match) for match in matches[:MOST_MATCHES]) or "none") + more)
+    lines += [f"  Only the {one.by} has {_matched(rows, one.match)}." for one in list(wrong)[:MOST_MATCHES]]
     report = {
         "sparkcep": __version__, "clause": rows.question.clause.text, "plan": json.loads(rows.question.plan.to_json()), "change": change, "rows": list(_redacted(rows)),
         "matches": lists, "differences": [asdict(one) for one in wrong],
@@ -47,11 +47,10 @@ def untrue(
     return Why(dict(words), False, UNTRUE, rows=tuple(row + 1 for row in asked), lines=tuple(lines), report=json.dumps(report, ensure_ascii=False))
 
 
-def _matched(rows: FrozenRows, start: int, variables: tuple[int, ...]) -> str:
-    if not variables:
-        return f"an empty match at row {start + 1}"
-    span = f"row {start + 1}" if len(variables) == 1 else f"rows {start + 1}-{start + len(variables)}"
-    return f"{span} ({labels([rows.question.name(variable) for variable in variables])})"
+def _matched(rows: FrozenRows, match: Found) -> str:
+    if not match.rows:
+        return f"an empty match at row {match.start + 1}"
+    return f"{listed(match.rows)} ({labels([rows.question.name(variable) for variable in match.variables])})"
 
 
 def _redacted(rows: FrozenRows) -> Iterable[dict[str, object]]:

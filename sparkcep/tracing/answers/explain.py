@@ -7,7 +7,7 @@ the rows of a match have their variables.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,26 +19,42 @@ from sparkcep.errors import SEMANTIC, ClauseError, offered
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.causes import causes
-from sparkcep.tracing.answers.change import Change, one_change
-from sparkcep.tracing.answers.differs import untrue
+from sparkcep.tracing.answers.change import Change, closest, one_change
+from sparkcep.tracing.answers.differs import UNTRUE, untrue
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, labels, truth
+from sparkcep.tracing.answers.selections import Conjunction, Skipping
+from sparkcep.tracing.answers.values import Values, labels, listed, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
 from sparkcep.tracing.forms.lines import COMPARISON, Line
 from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
-from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
+from sparkcep.tracing.rows.frozen import FrozenRows, Judged, shown_column
 from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
-from sparkcep.tracing.rows.verify import differences, traced
+from sparkcep.tracing.rows.sides import has_sides
+from sparkcep.tracing.rows.verify import compared, traced
 from sparkcep.tracing.search.lost import lost
+from sparkcep.tracing.search.moves import STRICT, Move
 from sparkcep.tracing.search.program import Option
-from sparkcep.tracing.search.runs import Ended, Run
-from sparkcep.tracing.search.trace import FAILS, MATCHES, MAX_STEPS, REFUSED, Decision, Effort, Match, Other, Search, Trace
+from sparkcep.tracing.search.runs import Ended, Node, Run
+from sparkcep.tracing.search.trace import (
+    FAILS,
+    MATCHES,
+    MAX_STEPS,
+    PASSED,
+    REFUSED,
+    Decision,
+    Effort,
+    Match,
+    Other,
+    Search,
+    Trace,
+)
 
 MOST_LINES = 40  # of the comparisons of a row
 MOST_SHOWN = 40  # rows with the columns of ``show``
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
+MOST_MATCHES = 10  # with a row that are listed
 
 
 @dataclass(frozen=True)
@@ -71,10 +87,14 @@ def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int 
         ClauseError: the question names a match or a variable that does not exist.
         MatchRuntimeError: the query fails for these rows.
     """
+    if has_sides(rows.question.plan):
+        values = Values(redact)
+        sided = Conjunction(rows, lambda side, trace: _Explainer(side, trace, values, asked), max_steps)
+        return sided.answer(asked.at, asked.match, asked.expect, asked.words, UNTRUE)
     engine = rows.matches()  # the query's own errors come first
     trace = Trace(rows.pattern(), rows, max_steps=max_steps)
     explainer = _Explainer(rows, trace, Values(redact), asked)
-    wrong = differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine)
+    wrong = compared(trace, engine)
     return untrue(rows, asked.words, traced(trace), engine, wrong, asked.at) if wrong else explainer.answer()
 
 
@@ -96,6 +116,7 @@ class _Explainer:
         self.farthest: dict[int, Ended] = {}  # by start row
         self.reached: Ended | None = None  # the run of a question about a variable
         self.passed_over: Match | None = None  # a lost match with the row
+        self.skipping = Skipping(self, trace)
 
     def _key(self, column: str) -> Any:
         return self.rows.table[column][0].as_py() if self.rows.table.num_rows else None
@@ -107,17 +128,25 @@ class _Explainer:
         lines: list[str] = []
         try:
             if not self.asked.at:
-                lines = self.match(self._match_number())
+                number = self._match_number()
+                lines = self._within_bound(lambda: self.match(number), f"Match {number}", self.trace.matches[number - 1].start)
                 self.picture(0, lines, None)
             for i, row in enumerate(self.asked.at):
                 self.reached = self.passed_over = None
-                found = self.at(row)
+                found = self._within_bound(lambda row=row: self.at(row), self.head(row), row)
                 if i < IN_FULL:
                     self.picture(len(lines), found, row)
                 lines += found if i < IN_FULL else found[:1]
         except _Untrue as error:
             return error.args[0]
         return self._why(True, lines)
+
+    def _within_bound(self, answer: Callable[[], list[str]], head: str, row: int) -> list[str]:
+        """An answer, or the line which says that it needs too many steps."""
+        try:
+            return answer()
+        except Effort:
+            return [f"{head} is not answered.", self._effort(row, "")]
 
     def further_columns(self) -> list[tuple[str, ...]]:
         """The rows that an answer is about, with the columns of ``show``."""
@@ -193,9 +222,10 @@ class _Explainer:
             run = self.trace.matches[number - 1]
             ended = run.end
         elif run is None and row is not None and row in self.farthest:
-            run = self.farthest[row]
-            ended = run.row
-            refused = {option.place: reason for option, reason in self.trace.searches[row].next(run) if option.kind == "row"}
+            farthest = run = self.farthest[row]
+            if self.trace.pattern.strategy == STRICT:
+                ended = farthest.row
+                refused = {option.place: reason for option, reason in self.trace.searches[row].next(farthest) if option.kind == "row"}
         self.timelines.append(self.pictures.of_run(Pictured(line, about, run, ended, row, refused, self.passed_over), lines))
 
     def _match_number(self) -> int:
@@ -223,6 +253,10 @@ class _Explainer:
     def span(self, first: int, last: int) -> str:
         return f"row {first + 1}" if first == last else f"rows {first + 1}-{last + 1}"
 
+    def listed(self, rows: Sequence[int]) -> str:
+        """The numbers of rows, adjacent ones as a span."""
+        return listed(rows)
+
     def labels(self, variables: Sequence[int]) -> str:
         """The names of variables; more than three equal ones as a number."""
         return labels([self.question.name(variable) for variable in variables])
@@ -237,21 +271,24 @@ class _Explainer:
 
     # -- conditions -----------------------------------------------------------------------------------------
 
-    def condition(self, role: str, ended: Ended, variable: int, indent: str, head: str = "") -> list[str]:
-        """The comparisons of a variable's condition at the row after a run, with both sides."""
+    def condition(self, role: str, ended: Ended, variable: int, indent: str, head: str = "", *, row: int | None = None, judged: Judged | None = None) -> list[str]:
+        """The comparisons of a variable's condition at a row after a run, by default the next one, with both sides.
+
+        ``judged``: the values of a negated variable's condition.
+        """
         logic = self.question.conditions.get(variable)
         if logic is None:
             return [f"{indent}{head}any row (not in DEFINE)"]
-        row, run = ended.row, ended.taken()
+        row, run, rows = ended.row if row is None else row, ended.taken(), judged or self.rows
 
         def holds(number: int) -> bool | None:
-            return self.rows.known_truth(number, row, run)
+            return rows.known_truth(number, row, run)
 
         listed = list(dict.fromkeys(numbers(logic)))
         whole = combined(logic, holds)
         sets = smallest_sets(logic, holds) if whole is not True else []
         single = {next(iter(changes))[0] for changes in sets if len(changes) == 1}
-        shown = [self._shown(role, number, row, ended.start, run, number in single) for number in listed]
+        shown = [self._shown(rows, role, number, row, ended.start, run, number in single) for number in listed]
         self.shown += [one for one, _ in shown]
         left_out = 0
         if len(shown) > MOST_LINES:
@@ -280,16 +317,16 @@ class _Explainer:
         text = self.question.comparisons[number].text
         return text if wanted else f"not {text}"
 
-    def _shown(self, role: str, number: int, row: int, start: int, run: Run, is_alone: bool) -> tuple[Shown, str]:
+    def _shown(self, rows: FrozenRows | Judged, role: str, number: int, row: int, start: int, run: Run, is_alone: bool) -> tuple[Shown, str]:
         """A comparison at a row, and its text with the values of its sides."""
         comparison, text = self.question.comparisons[number], self.question.clause.text
         values: dict[Span, str] = {}
         for side in comparison.sides:
             value = self.question.values[side]
             if value.is_known:
-                values[value.expr.span] = self.values.text(self.rows.value(side, row, run))
-        result = self.rows.shown_truth(number, row, run)
-        why = [repr(result)] if isinstance(result, Failed) else causes(self.rows, number, row, run) if result is None else []
+                values[value.expr.span] = self.values.text(rows.value(side, row, run))
+        result = rows.shown_truth(number, row, run)
+        why = [repr(result)] if isinstance(result, Failed) else causes(rows, number, row, run) if result is None else []
         with_values = " ".join(render(text, comparison.expr, values).split())
         sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
         left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
@@ -301,6 +338,9 @@ class _Explainer:
 
     def ended(self, search: Search, ended: Ended, indent: str = "  ", opening: str = "next") -> list[str]:
         """Why a run ended: everything that could have come next."""
+        later = self.skipping.ended(search, ended, indent)
+        if later is not None:
+            return later
         row, options = ended.row, search.next(ended)
         named = list(dict.fromkeys(self.question.name(option.variable) for option, _ in options if option.kind == "row"))
         if row >= self.rows.count:
@@ -308,12 +348,12 @@ class _Explainer:
             lines = [f"{indent}It ended because the partition ends after row {row}."]
             if named:
                 lines[0] += f" {' or '.join(named)} should come next."
-            return lines + self._anchors(options, indent, row)
+            return lines + self.anchors(options, indent, row)
         reasons = {reason for option, reason in options if option.kind == "row"}
         for reason in ("WINDOW", "NULL_TIME"):
             if reason in reasons and reasons == {reason}:
                 self._because(reason, row, ended, options)
-                return [f"{indent}It ended at {self.row(row)}: {self._outside(0, ended.start, row, reason)}."]
+                return [f"{indent}It ended at {self.row(row)}: {self.outside(0, ended.start, row, reason)}."]
         lines = [f"{indent}It ended at {self.row(row)}. The pattern lets come {opening}:"] if opening == "next" else [f"{indent}The pattern lets come first:"]
         width, seen = max(map(len, named), default=0), set()
         for option, reason in options:
@@ -324,24 +364,25 @@ class _Explainer:
                 seen.add(option.variable)
                 name = self.question.name(option.variable)
                 if reason == "CONDITION":
-                    self.reasons.append(self._of_condition(option.variable, ended))
+                    self.reasons.append(self.of_condition(option.variable, ended))
                     lines += self.condition("next", ended, option.variable, f"{indent}  ", f"{name:<{width}}  ")
                 else:
                     self.reasons.append(Reason(reason, row + 1, ended.start + 1, name))
-                    lines.append(f"{indent}  {name:<{width}}  {self._group(search, option, row, reason)}")
+                    lines.append(f"{indent}  {name:<{width}}  {self.group(search, option, row, reason)}")
         return lines
 
     def _because(self, reason: str, row: int, ended: Ended, options: Iterable[tuple[Option, str]]) -> None:
         names = dict.fromkeys(self.question.name(option.variable) for option, _ in options if option.kind == "row")
         self.reasons += [Reason(reason, row + 1, ended.start + 1, name) for name in names or ("",)]
 
-    def _of_condition(self, variable: int, ended: Ended) -> Reason:
-        run = ended.taken()
-        whole = combined(self.question.conditions[variable], lambda number: self.rows.known_truth(number, ended.row, run))
+    def of_condition(self, variable: int, ended: Ended, row: int | None = None) -> Reason:
+        """The reason why a condition does not hold at a row after a run, by default the next one."""
+        row, run = ended.row if row is None else row, ended.taken()
+        whole = combined(self.question.conditions[variable], lambda number: self.rows.known_truth(number, row, run))
         kind = "CONDITION_NULL" if whole is None else "CONDITION_FALSE"
-        return Reason(kind, ended.row + 1, ended.start + 1, self.question.name(variable))
+        return Reason(kind, row + 1, ended.start + 1, self.question.name(variable))
 
-    def _anchors(self, options: Iterable[tuple[Option, str]], indent: str, row: int) -> list[str]:
+    def anchors(self, options: Iterable[tuple[Option, str]], indent: str, row: int) -> list[str]:
         return [f"{indent}  {self._anchor(option, row)}" for option, _ in options if option.kind == "anchor"]
 
     def _anchor(self, option: Option, row: int) -> str:
@@ -349,13 +390,13 @@ class _Explainer:
             return f"^: row {row + 1} is not the first row of the partition"
         return f"$: row {row} is not the last row of the partition" if row else "$: the partition has rows"
 
-    def _group(self, search: Search, option: Option, row: int, reason: str) -> str:
-        for window, first in search.program.groups(option):
+    def group(self, search: Search, option: Option, row: int, reason: str) -> str:
+        for window, first in search.program.groups(option, row):
             if search.pattern.windows.refused(window, first, row):
-                return self._outside(window, first, row, reason)
-        return self._outside(0, search.start, row, reason)
+                return self.outside(window, first, row, reason)
+        return self.outside(0, search.start, row, reason)
 
-    def _outside(self, window: int, first: int, row: int, reason: str) -> str:
+    def outside(self, window: int, first: int, row: int, reason: str) -> str:
         """Why a row is outside of a window, with the arithmetic."""
         found = self.plan.windows[window]
         word = "WITHIN" if window else "WINDOW"
@@ -374,24 +415,26 @@ class _Explainer:
 
     def changed(self, search: Search, ended: Ended) -> list[str]:
         """The change that would make a match, as a sentence; none if the run did not end at a condition."""
-        if ended.row >= self.rows.count or not any(reason == "CONDITION" for _, reason in search.next(ended)):
+        spots = closest(self.rows, search, ended)
+        if not spots:
             return []
         change = one_change(self.rows, self.trace.pattern, search, ended)
         if change is None:
-            return [f"No single comparison at row {ended.row + 1} would make a match."]
+            rows = sorted({spot.row for spot in spots})
+            return [f"No single comparison at {self.listed(rows)} would make a match."]
         return [self._change(change)]
 
     def _change(self, change: Change) -> str:
         if not change.verified:
             text, at = self.question.comparisons[change.comparison].text, change.match.start
-            engine = [] if change.engine is None else [(at, change.engine)]
+            engine = [] if change.engine is None else [change.engine]
             change_text = f'"{text}" {truth(change.truth)} at row {change.row + 1}, and matches from row {at + 1}'
-            raise _Untrue(untrue(self.rows, self.asked.words, [(at, change.match.variables)], engine, (), self.asked.at, change_text))
+            raise _Untrue(untrue(self.rows, self.asked.words, [change.match.found], engine, (), self.asked.at, change_text))
         text = self.question.comparisons[change.comparison].text
         match = change.match
         if not match.variables:
             return f'If "{text}" were {truth(change.truth)} at row {change.row + 1}, an empty match would start here.'
-        rows = self.span(match.start, match.end - 1)
+        rows = self.listed(match.rows)
         return f'If "{text}" were {truth(change.truth)} at row {change.row + 1}, {rows} would match: {self.labels(match.variables)}.'
 
     # -- question 1: why no match starts here ---------------------------------------------------------------
@@ -411,7 +454,7 @@ class _Explainer:
         if self.run is None:
             self.run = self._run(ended)
         if ended.places:
-            rows = self.span(row, ended.row - 1)
+            rows = self.listed(ended.rows)
             lines = [f"{indent}No match starts here. The run that got farthest took {rows}: {self.labels(ended.variables)}."]
             lines += self.ended(search, ended, f"{indent}  ")
         else:
@@ -420,7 +463,7 @@ class _Explainer:
 
     def _effort(self, row: int, indent: str) -> str:
         self.reasons.append(Reason("EFFORT", row + 1, row + 1))
-        return f"{indent}The search from row {row + 1} takes more than {self.trace.max_steps} steps. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."
+        return f"{indent}The search from row {row + 1} takes more than {self.trace.max_steps} steps, or all searches twice as many. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."
 
     def _run(self, ended: Ended) -> ShownRun:
         names = tuple(self.question.name(variable) for variable in ended.variables)
@@ -433,20 +476,26 @@ class _Explainer:
         head = self.head(row)
         if self.trace.given_up and row >= max(self.trace.searches):
             return [f"{head} is not answered.", self._effort(max(self.trace.searches), "")]
-        inside = [match for match in self.trace.matches if match.start <= row < match.end]
+        inside = [match for match in self.trace.matches if row in match.rows]
         if self.asked.expect is not None:
             return self.expected(row, self.asked.expect, inside, head)
         if self.asked.match is not None:
             return self.not_in(row, self.trace.matches[self._match_number() - 1], head)
         if inside:
-            places = [f"match {match.number} as {self.question.name(match.variables[row - match.start])}" for match in inside]
+            places = [f"match {match.number} as {self.question.name(match.variable_at(row))}" for match in inside[:MOST_MATCHES]]
+            if len(inside) > MOST_MATCHES:
+                places.append(f"{len(inside) - MOST_MATCHES} more matches")
+            if self.trace.pattern.reports_all:
+                return [f"{head} is in {' and '.join(places)}."]
             return [f"{head} is in {' and '.join(places)}.", *(line for match in inside for line in self.match(match.number, first=False))]
         lines = [f"{head} is in no match."]
-        search = self.trace.searches[row]
-        if search.match is not None:
+        lines += self.skipping.passed_over(row)
+        search = self.trace.searches.get(row)
+        if search is not None and search.match is not None and not search.match.rows:
             self.reasons.append(Reason("EMPTY_MATCH", row + 1, row + 1))
-            lines.append("The match that starts here is empty: the pattern prefers to take no row, or can take none.")
-        else:
+            empty = "The match that starts here is empty: the pattern prefers to take no row, or can take none."
+            lines.append("Only an empty match starts here, and ALL MATCHES does not report it." if self.trace.pattern.reports_all else empty)
+        elif search is not None and search.match is None:
             lines += self.start(row)
         lines += self.as_later(row)
         return lines + self.lost(row)
@@ -457,16 +506,16 @@ class _Explainer:
         for start, search in self.trace.searches.items():
             if start < row and search.match is None and not search.effort:
                 try:
-                    ended = search.farthest(row)
+                    ended = search.farthest(row) if self.trace.pattern.strategy == STRICT else search.farthest(taking=row)
                 except Effort:
                     continue
                 if ended is not None and (best is None or ended.rank > best[1].rank):
                     best = search, ended
         if best is None:
-            return []
+            return self.skipping.refused_later(row)
         search, ended = best
-        what = f"took it as {self.question.name(ended.variables[row - search.start])}" if ended.row > row else "ended here"
-        lines = [f"As a later row: the run of {self.span(search.start, ended.row - 1)} ({self.labels(ended.variables)}) {what}."]
+        what = f"took it as {self.question.name(ended.variables[ended.rows.index(row)])}" if row in ended.rows else "ended here"
+        lines = [f"As a later row: the run of {self.listed(ended.rows)} ({self.labels(ended.variables)}) {what}."]
         return [*lines, *self.ended(search, ended), *(f"  {text}" for text in self.changed(search, ended))]
 
     def lost(self, row: int) -> list[str]:
@@ -475,22 +524,22 @@ class _Explainer:
         if found is None:
             return []
         self.passed_over = found
-        number = self.trace.passed[found.start]
+        number = self.skipping.winner(found)
         self.reasons.append(Reason("LOST", row + 1, found.start + 1))
         mode, mask = self.plan.skip.mode, self.plan.skip.targets
         names = self.plan.skip.place.text if self.plan.skip.place is not None else self.labels([v for v in range(len(self.plan.variables)) if mask >> v & 1])
         skip = {PAST_LAST: "PAST LAST ROW", NEXT_ROW: "TO NEXT ROW"}.get(mode) or f"TO {'FIRST' if mode == TO_FIRST else 'LAST'} {names}"
         resumed = self.trace.resumed(self.trace.matches[number - 1]) + 1
         return [
-            f"Lost to match {number}: {self.span(found.start, found.end - 1)} would match ({self.labels(found.variables)}), but match {number} has "
-            f"{self.row(found.start)}, and AFTER MATCH SKIP {skip} goes on at row {resumed}. AFTER MATCH SKIP TO NEXT ROW reports both."
+            f"Lost to match {number}: {self.listed(found.rows)} would match ({self.labels(found.variables)}), but match {number} "
+            f"{self.skipping.takes(number, found)}, and AFTER MATCH SKIP {skip} goes on at row {resumed}. AFTER MATCH SKIP TO NEXT ROW reports both."
         ]
 
     def not_in(self, row: int, match: Match, head: str) -> list[str]:
         """Why a row is not in a match."""
-        if match.start <= row < match.end:
+        if row in match.rows:
             return [f"{head} is in match {match.number}.", *self.match(match.number, first=False)]
-        taken = f"takes {self.span(match.start, match.end - 1)}: {self.labels(match.variables)}" if match.variables else f"is empty, at row {match.start + 1}"
+        taken = f"takes {self.listed(match.rows)}: {self.labels(match.variables)}" if match.variables else f"is empty, at row {match.start + 1}"
         lines = [f"{head} is not in match {match.number}, which {taken}."]
         if row < match.start:
             lines.append("It lies before the match's first row. A match starts at the earliest row where one is found:")
@@ -503,6 +552,8 @@ class _Explainer:
             elif search is not None and search.match is not None:
                 lines.append(f"  match {search.match.number} starts here.")
             return lines
+        if self.trace.pattern.strategy != STRICT or self.trace.pattern.reports_all:
+            return lines + self.skipping.not_in(row, match)
         search = self.trace.searches[match.start]
         *_, decision = search.decisions()
         if row > match.end:
@@ -511,14 +562,14 @@ class _Explainer:
             lines.append("Nothing may follow there: the pattern is complete.")
         for other in sorted(decision.others, key=lambda other: not other.preferred):
             lines += self._could_follow(search, match, decision, other)
-        return lines + self._other_way(search, match, row)
+        return lines + self.other_way(search, match, row)
 
     def _could_follow(self, search: Search, match: Match, decision: Decision, other: Other) -> list[str]:
         name, row = self.question.name(other.variable), decision.row
         if other.verdict == REFUSED and other.preferred:
             if other.reason == "CONDITION":
-                ended = self._end_of(match)
-                self.reasons.append(self._of_condition(other.variable, ended))
+                ended = self.end_of(match)
+                self.reasons.append(self.of_condition(other.variable, ended))
                 return [f"  {name} would go on, and does not take row {row + 1}:", *self.condition("next", ended, other.variable, "    ")]
             self.reasons.append(Reason(other.reason, row + 1 if row < self.rows.count else 0, match.start + 1, name))
             ends = "the partition ends" if other.reason == "PARTITION_END" else f"row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}"
@@ -531,28 +582,28 @@ class _Explainer:
             return [f"  {name} could take row {row + 1}, but the pattern prefers to end first: a reluctant quantifier or an earlier alternative."]
         return []
 
-    def _end_of(self, match: Match, rows: int | None = None) -> Ended:
-        """A match, or its first rows, as a run."""
-        count = len(match.variables) if rows is None else rows
-        return Ended(match.start, match.number, match.places[:count], match.variables[:count], (), 0, 0)
+    def end_of(self, match: Match, before: int | None = None) -> Ended:
+        """A match, or its rows before a row, as a run."""
+        count = len(match.rows) if before is None else sum(row < before for row in match.rows)
+        return Ended(match.start, match.number, match.places[:count], match.variables[:count], match.rows[:count], (), 0, 0)
 
-    def _other_way(self, search: Search, match: Match, row: int) -> list[str]:
+    def other_way(self, search: Search, match: Match, row: int) -> list[str]:
         """Another match of the start row that has the row, and where the two part."""
         for i, (node, taken) in enumerate(search.path[:-1]):
-            options = search.options(node)
-            for option in options[options.index(taken) + 1 :]:
-                if option.kind != "row" or search.refused(node, option):
+            moves = list(search.moves(node))
+            for move in moves[moves.index(taken) + 1 :]:
+                if move.option.kind != "row" or move.row > row or search.refused(node, move.option, move.row):
                     continue
-                found = search.found(search.after(node, option))
+                found = search.found(search.after(node, move))
                 if found is None:
                     continue
-                variables = (*match.variables[:i], option.variable, *(after.variable for _, after in found[:-1]))
-                if match.start + len(variables) > row:
-                    self.reasons.append(Reason("PREFERRED", node.row + 1, match.start + 1, self.question.name(taken.variable)))
-                    return [
-                        f"  Another way has it: {self.labels(variables)}, {self.span(match.start, match.start + len(variables) - 1)}. "
-                        f"At row {node.row + 1} {self.which(taken)} is preferred to {self.which(option)}."
-                    ]
+                way = [move, *(after for _, after in found[:-1])]
+                variables, rows = (*match.variables[:i], *(one.option.variable for one in way)), (*match.rows[:i], *(one.row for one in way))
+                if row in rows:
+                    self.reasons.append(Reason("PREFERRED", taken.row + 1, match.start + 1, self.question.name(taken.option.variable)))
+                    which = f"At row {taken.row + 1} {self.which(taken.option)} is preferred to {self.which(move.option)}"
+                    which += f" at row {move.row + 1}." if move.row != taken.row else "."
+                    return [f"  Another way has it: {self.labels(variables)}, {self.listed(rows)}. {which}"]
         return []
 
     def expected(self, row: int, expect: str, inside: list[Match], head: str) -> list[str]:
@@ -561,20 +612,19 @@ class _Explainer:
         if mask is None:
             raise ClauseError(WHY, f"expect={expect!r} is not a variable of PATTERN{offered(expect, self.plan.variables)}", sqlstate=SEMANTIC)
         variable, name = mask, self.plan.variables[mask]
-        best: tuple[Search, Any, Option, tuple[int, ...]] | None = None
+        best: tuple[Search, Node, Option, tuple[tuple[int, int], ...]] | None = None
         names: dict[str, None] = {}
         for search in self.trace.searches.values():
             if best is not None or search.effort or search.start > row:
                 break  # a later start row has a shorter run
             try:
                 for node, labels in search.explored():
-                    if node.row == row:
-                        options = search.options(node)
-                        names.update((self.question.name(option.variable), None) for option in options if option.kind == "row")
-                        option = next((option for option in options if option.variable == variable), None)
-                        if option is not None:
-                            best = search, node, option, labels
-                            break
+                    moves = [move for move in search.moves(node) if move.row == row and move.option.kind == "row"] if node.row <= row else []
+                    names.update((self.question.name(move.option.variable), None) for move in moves)
+                    option = next((move.option for move in moves if move.option.variable == variable), None)
+                    if option is not None:
+                        best = search, node, option, labels
+                        break
             except Effort:
                 continue
         if best is None:
@@ -582,27 +632,32 @@ class _Explainer:
             self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))
             return [f"{head} is not {name}: no run lets {name} come at this row.{reaching}"]
         search, node, option, labels = best
-        is_it = any(match.variables[row - match.start] == variable for match in inside)
+        is_it = any(match.variable_at(row) == variable for match in inside)
         lines = [f"{head} is {'' if is_it else 'not '}{name}."]
         start = search.start
-        where = f"row {start + 1}" if row - start == 1 else f"rows {start + 1}-{row}"
-        lines.append(f"The run of {where} ({self.labels(labels)}) lets {name} come here:" if labels else f"As a start row {name} may come first:")
-        ended = Ended(start, search.number, (), labels, (), 0, 0) if not labels else Ended(start, search.number, (0,) * len(labels), labels, (), 0, 0)
+        rows, variables = tuple(at for at, _ in labels), tuple(label for _, label in labels)
+        lines.append(f"The run of {self.listed(rows)} ({self.labels(variables)}) lets {name} come here:" if labels else f"As a start row {name} may come first:")
+        ended = Ended(start, search.number, (0,) * len(labels), variables, rows, (), 0, 0)
         places = self.trace.pattern.program.places
-        self.reached = replace(ended, places=tuple(map(places.index, labels)))
-        lines += self.condition("expected", ended, variable, "  ")
-        reason = search.refused(node, option)
+        self.reached = replace(ended, places=tuple(map(places.index, variables)))
+        lines += self.condition("expected", ended, variable, "  ", row=row)
+        reason = search.refused(node, option, row)
         taken = next((taken for at, taken in search.path if at == node), None)
+        moves = list(search.moves(node))
         if reason == "CONDITION":
-            self.reasons.append(self._of_condition(variable, ended))
+            self.reasons.append(self.of_condition(variable, ended, row))
         elif reason:
             self.reasons.append(Reason(reason, row + 1, start + 1, name))
-            lines.append(f"  {self._group(search, option, row, reason)}" if reason != "PARTITION_END" else "  The partition ends.")
-        elif taken is not None and search.options(node).index(option) > search.options(node).index(taken):
-            preferred = self.question.name(taken.variable) if taken.kind == "row" else "the end of the match"
-            self.reasons.append(Reason("PREFERRED", row + 1, start + 1, preferred if taken.kind == "row" else ""))
-            lines.append(f"  {name} was not tried: {preferred} is preferred here and leads to match {search.number}.")
-        elif taken is None or option != taken:
+            if reason == "NEGATION":
+                lines += self.skipping.forbidden(search, node, option, row, f"  {name} takes the row, but", "    ")
+            else:
+                lines.append(f"  {self.group(search, option, row, reason)}" if reason != "PARTITION_END" else "  The partition ends.")
+        elif taken is not None and moves.index(Move(option, row)) > moves.index(taken):
+            preferred = self.question.name(taken.option.variable) if taken.option.kind == "row" else "the end of the match"
+            self.reasons.append(Reason("PREFERRED", row + 1, start + 1, preferred if taken.option.kind == "row" else ""))
+            where = "here" if taken.row == row or taken.option.kind == "end" else f"at row {taken.row + 1}"
+            lines.append(f"  {name} was not tried: {preferred} is preferred {where} and leads to match {search.number}.")
+        elif taken is None or taken != Move(option, row):
             self.reasons.append(Reason("AFTER_MATCH", row + 1, start + 1, name))
             lines.append(f"  {name} takes the row, but no match goes on from there.")
         return lines
@@ -617,7 +672,9 @@ class _Explainer:
             self.reasons.append(Reason("EMPTY_MATCH", match.start + 1, match.start + 1))
             lines = [f"Match {number}{of} is empty: it starts at {self.row(match.start)} and takes no row."]
         else:
-            lines = [f"Match {number}{of} takes {self.span(match.start, match.end - 1)}: {self.labels(match.variables)}."]
+            lines = [f"Match {number}{of} takes {self.listed(match.rows)}: {self.labels(match.variables)}."]
+        if self.trace.pattern.reports_all:
+            return lines + self.skipping.one_of_all(match)
         names = max((len(self.question.name(variable)) for variable in match.variables), default=0)
         digits = max(2, len(str(match.end)))
         search = self.trace.searches[match.start]
@@ -628,7 +685,7 @@ class _Explainer:
                 if i == half:
                     lines.append(f"  and {len(decisions) - MOST_DECISIONS} more rows")
                 continue
-            name = self.question.name(decision.variable) if decision.variable >= 0 else ""
+            name = self.question.name(decision.variable) if decision.variable >= 0 else "-" if decision.variable == PASSED else ""
             head = f"  row {decision.row + 1:<{digits}} {name:<{names}}" if name else f"  end{'':<{digits + 1}} {'':<{names}}"
             lines += self._decision(match, decision, head)
         return lines
@@ -636,6 +693,8 @@ class _Explainer:
     def _decision(self, match: Match, decision: Decision, head: str) -> list[str]:
         said: list[tuple[str, list[str]]] = []
         others = sorted(decision.others, key=lambda other: not other.preferred)
+        if decision.variable == PASSED:
+            return self.skipping.passed(match, decision, head)
         for other in others:
             name = self.question.name(other.variable) if other.variable >= 0 else "the end of the match"
             if other.verdict == REFUSED and other.preferred:
@@ -662,10 +721,14 @@ class _Explainer:
     def _refused(self, match: Match, decision: Decision, other: Other, name: str, indent: str) -> tuple[str, list[str]]:
         row = decision.row
         if other.reason == "CONDITION":
-            ended = self._end_of(match, row - match.start)
-            self.reasons.append(self._of_condition(other.variable, ended))
-            return f"{name} comes first, refused:", self.condition("preferred", ended, other.variable, indent)
+            ended = self.end_of(match, row)
+            if decision.variable == -1 and (spots := self.skipping.spots(match, other.variable)) is not None:
+                return spots
+            self.reasons.append(self.of_condition(other.variable, ended, row))
+            return f"{name} comes first, refused:", self.condition("preferred", ended, other.variable, indent, row=row)
         self.reasons.append(Reason(other.reason, row + 1 if row < self.rows.count else 0, match.start + 1, name))
+        if other.reason == "NEGATION":
+            return f"{name} would come first; a negation forbids a row before", []
         if other.reason == "PARTITION_END":
             return f"{name} would come first; the partition ends", []
         return f"{name} would come first; row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}", []

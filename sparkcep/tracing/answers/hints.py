@@ -97,7 +97,7 @@ class Hints:
         yield from self.text_numbers()
         yield from self.cast()
         yield from self.window_units()
-        if not self.matches:
+        if not self.matches and self.plan.adjacent:
             count = self.skipping()
             if count:
                 matches = counted(count, "match")

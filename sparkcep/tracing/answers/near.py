@@ -82,10 +82,10 @@ def _ways(search: Search, way: _Way) -> Iterator[_Way | None]:
         if inside:
             holds = search.holds(option.variable, node)
             if holds:
-                yield _Way(after, way.row + 1, way.run.with_(option.variable), way.error)
+                yield _Way(after, way.row + 1, way.run.with_(option.variable, way.row), way.error)
             elif way.error is None:
-                yield _Way(after, way.row + 1, way.run.with_(option.variable), ("taken", way.row, option.variable))
+                yield _Way(after, way.row + 1, way.run.with_(option.variable, way.row), ("taken", way.row, option.variable))
         if way.error is None:
             yield _Way(after, way.row, way.run, ("missing", way.row - 1, option.variable))
             if way.run.length and way.row + 1 < count and not search.outside(option, way.row):
-                yield _Way(way.state, way.row + 1, way.run.with_(EXTRA), ("extra", way.row, -1))
+                yield _Way(way.state, way.row + 1, way.run.with_(EXTRA, way.row), ("extra", way.row, -1))

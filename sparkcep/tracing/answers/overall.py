@@ -12,8 +12,8 @@ from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.change import alone
-from sparkcep.tracing.answers.differs import untrue
+from sparkcep.tracing.answers.change import Spot, alone, closest
+from sparkcep.tracing.answers.differs import UNTRUE, untrue
 from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
@@ -23,7 +23,8 @@ from sparkcep.tracing.conditions.question import Comparison, Question
 from sparkcep.tracing.forms.lines import BAR, COUNTER, Line
 from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import differences, matches_changed, matches_of, traced
+from sparkcep.tracing.rows.sides import Side, has_sides, sides_of
+from sparkcep.tracing.rows.verify import compared, matches_changed, matches_of, traced
 from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 
@@ -32,8 +33,9 @@ SHOWN = 3  # culprits, and near misses
 NEAR_STEPS = 200_000  # of all start rows
 MOST_COMPARISONS = 60
 MOST_ASKED = 20_000  # states where comparisons that look at the match are counted
+MOST_LATER = 20  # rows after a run whose conditions are looked at
 _BAR = 20
-_ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor"}
+_ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor", "NEGATION": "a negation"}
 
 
 def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, words: Mapping[str, object], redact: str = "", max_steps: int = MAX_STEPS, hints: Sequence[str] = ()) -> Why:
@@ -55,16 +57,35 @@ class _Overall:
     def __init__(self, parts: Sequence[FrozenRows], totals: Totals, settings: Settings, values: Values, max_steps: int) -> None:
         self.parts, self.totals, self.settings, self.values, self.max_steps = parts, totals, settings, values, max_steps
         self.question: Question = parts[0].question
-        self.traces = [Trace(part.pattern(), part, max_steps=max_steps) for part in parts]
+        self.sides = [sides_of(part, max_steps) for part in parts] if has_sides(self.question.plan) else None
+        self.traces = [Trace(part.pattern(), part, max_steps=max_steps, search=self.sides is None) for part in parts]
         self.searches = [(part, search) for part, trace in zip(parts, self.traces, strict=True) for search in trace.searches.values()]
         self.failed = [(part, search) for part, search in self.searches if search.match is None and not search.effort]
+        self.adjacent = self.question.plan.adjacent
         self.matches = sum(len(trace.matches) for trace in self.traces)
         self.missed: list[tuple[FrozenRows, Trace]] = []  # the partition of each near miss
 
+    def sided(self, words: Mapping[str, object], more: Sequence[str], sides: Sequence[Sequence[Side]]) -> Why:
+        """The answer for a pattern with ``&``: the number of matches, and how often each side matches by itself."""
+        if any(side.differences() for part in sides for side in part):
+            return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+        self.matches = sum(len(matches_of(self.question.plan, part.table)) for part in self.parts)
+        lines, rows = [self.first(), *self.counters()], sum(part.count for part in self.parts)
+        if sides[0]:
+            lines.append("Each side of & by itself:")
+        for number, side in enumerate(sides[0]):
+            names = " and ".join(self.question.name(variable) for variable in sorted(side.variables))
+            lines.append(f"  side of {names}: a match starts at {sum(len(part[number].trace.matches) for part in sides)} of {counted(rows, 'row')}")
+        hints = [*Hints(self.parts, self.totals, self.settings, self.values, self.matches).found(), *more]
+        hints += [] if self.matches else without(self.question, self.parts, self.settings)
+        return Why(dict(words), True, lines[0], hints=tuple(hints), lines=(*lines, *hints))
+
     def answer(self, words: Mapping[str, object], more: Sequence[str]) -> Why:
+        if self.sides is not None:
+            return self.sided(words, more, self.sides)
         for part, trace in zip(self.parts, self.traces, strict=True):
             engine = matches_of(self.question.plan, part.table)
-            if wrong := differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine):
+            if wrong := compared(trace, engine):
                 return untrue(part, words, traced(trace), engine, wrong)
         ends, blamed = self.endings()
         culprits = self.culprits(blamed, words)
@@ -106,6 +127,8 @@ class _Overall:
         before = -1
         for comparison in listed:
             known = self.totals.truths.get(comparison.number)
+            if known is None and self.sides is not None:
+                continue  # the finished match judges it
             counts = known or of_match[comparison.number]
             note = "" if known else "looks at the match: counted where it was asked"
             if known and self.totals.rows:
@@ -139,13 +162,13 @@ class _Overall:
                     if left <= 0:
                         break
                     taken = taken_at.get(node)
-                    for option in search.options(node):
-                        key = option.variable, node.run
-                        if option.variable in by_variable and node.row < part.count and key not in seen and not search.outside(option, node.row):
+                    for option, row in search.moves(node):
+                        key = option.variable, row, node.run
+                        if option.variable in by_variable and row < part.count and key not in seen and not search.outside(option, row):
                             seen.add(key)
                             for number in by_variable[option.variable]:
-                                found[number][part.known_truth(number, node.row, node.run)] += 1
-                        if option == taken:
+                                found[number][part.known_truth(number, row, node.run)] += 1
+                        if (option, row) == taken:
                             break
             except Effort:
                 continue
@@ -187,21 +210,20 @@ class _Overall:
                 continue
             if ended is None:
                 continue
-            options = search.next(ended)
-            refused = dict.fromkeys(option.variable for option, reason in options if reason == "CONDITION")
+            refused = closest(part, search, ended, MOST_LATER)
             if not refused:
-                reasons = [reason for _, reason in options if reason]
-                ends[_ENDS[reasons[0]] if reasons else _ENDS["ANCHOR"]] += 1
+                reasons = [reason for _, reason in search.next(ended) if reason]
+                ends[_ENDS[reasons[0] if reasons else "NEGATION" if search.pattern.negations else "ANCHOR"]] += 1
                 continue
-            wholes = [self.whole(part, ended, variable) for variable in refused]
+            wholes = [self.whole(part, ended, spot) for spot in refused]
             ends["a condition was NULL" if None in wholes else "a condition was false"] += 1
-            blamed.update({change for variable in refused for change in alone(part, variable, ended.row, ended)})
+            blamed.update({change for spot in refused for change in alone(part, spot.variable, spot.row, ended)})
         return ends, blamed
 
-    def whole(self, part: FrozenRows, ended: Ended, variable: int) -> bool | None:
-        """The truth of a variable's condition at the row where a run ended."""
+    def whole(self, part: FrozenRows, ended: Ended, spot: Spot) -> bool | None:
+        """The truth of a variable's condition at a row after a run."""
         run = ended.taken()
-        return combined(self.question.conditions[variable], lambda number: part.known_truth(number, ended.row, run))
+        return combined(self.question.conditions[spot.variable], lambda number: part.known_truth(number, spot.row, run))
 
     def culprits(self, blamed: Counter[tuple[int, bool]], words: Mapping[str, object]) -> list[tuple[int, int, int, bool]] | Why:
         """(matches if it were always so, start rows, comparison, truth) of each culprit, most matches first.
@@ -218,7 +240,7 @@ class _Overall:
                     if again.given_up:
                         raise Effort
                     engine = matches_changed(self.question, part.table, changed)
-                    if wrong := differences(again.matches, engine):
+                    if wrong := compared(again, engine):
                         change = f'"{self.question.comparisons[number].text}" {truth(wanted)} at all rows'
                         return untrue(part, words, traced(again), engine, wrong, change=change)
                     matches += len(again.matches)
@@ -230,7 +252,7 @@ class _Overall:
     # -- near misses -------------------------------------------------------------------------------------------
 
     def near(self) -> list[Miss]:
-        found, left = [], NEAR_STEPS
+        found, left = [], NEAR_STEPS if self.adjacent else 0
         for part, search in self.failed:
             if left <= 0:
                 break

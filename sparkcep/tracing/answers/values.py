@@ -66,6 +66,18 @@ def truth(value: bool | None) -> str:
     return "NULL" if value is None else str(value).lower()
 
 
+def listed(rows: Sequence[int]) -> str:
+    """The numbers of rows, adjacent ones as a span."""
+    spans: list[tuple[int, int]] = []
+    for row in rows:
+        if spans and spans[-1][1] == row - 1:
+            spans[-1] = spans[-1][0], row
+        else:
+            spans.append((row, row))
+    texts = [str(first + 1) if first == last else f"{first + 1}-{last + 1}" for first, last in spans]
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(texts[:-1])}{' and ' if len(texts) > 1 else ''}{texts[-1]}"
+
+
 def labels(names: Sequence[str]) -> str:
     """The names of variables; more than three equal ones as a number."""
     found = [(name, len(list(equal))) for name, equal in groupby(names)]

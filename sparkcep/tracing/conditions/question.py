@@ -26,7 +26,7 @@ from sparkcep.tracing.conditions.reduced import is_extended, reduced_clause, red
 
 WHY = "WHY"  # the class of errors of this package
 ROW = "__row"  # the column with the number of a frozen row
-_PATTERN = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end"])  # parts that are explained
+_PATTERN = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end", "not", "and"])  # parts that are explained
 
 
 @dataclass(frozen=True)
@@ -230,6 +230,12 @@ def _columns(condition: Expr, scope: Scope) -> Iterator[Expr]:
     return (node for node in scope.columns_outside(condition, calls) if node.op == "col")
 
 
+def _columns(condition: Expr, scope: Scope) -> Iterator[Expr]:
+    """The columns of a condition. An argument of CLASSIFIER is a variable."""
+    calls = [call.span for call in condition.walk() if call.op == "call" and call.value == "CLASSIFIER"]
+    return (node for node in scope.columns_outside(condition, calls) if node.op == "col")
+
+
 def sides_of(expr: Expr) -> tuple[Expr, ...]:
     """The sides of a comparison: its operands, the arguments of a call, or a column itself."""
     expr = expr.bare()
@@ -279,9 +285,6 @@ def check_supported(clause: MatchClause) -> None:
     for option, what, leave in options:
         if option is not None:
             raise refused(clause, option.span, what, leave)
-    selection = clause.selection
-    if selection is not None and (selection.strategy, selection.report or "FIRST") != ("STRICT", "FIRST"):
-        raise refused(clause, selection.span, "matches whose rows are not adjacent, or ALL MATCHES", "EVENT SELECTION")
 
 
 def check_options(clause: MatchClause) -> None:
@@ -296,4 +299,4 @@ def check_options(clause: MatchClause) -> None:
 def check_pattern(plan: Plan, clause: MatchClause) -> None:
     """Raises ClauseError of class WHY if the pattern has a part that is not explained."""
     if any(part[0] not in _PATTERN for part in walk(plan.pattern)):
-        raise refused(clause, clause.pattern.span, "a pattern with ~ or &", "~ and &")
+        raise refused(clause, clause.pattern.span, "this pattern", "its extensions")

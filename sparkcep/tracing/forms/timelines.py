@@ -173,7 +173,7 @@ class Timelines:
 
 def rows_of(run: Ended | Match) -> Sequence[int]:
     """The rows of a run, or of a match."""
-    return range(run.start, run.start + len(run.variables))
+    return run.rows
 
 
 def _of_one_day(name: str, texts: list[str | None]) -> tuple[str, list[str | None]]:

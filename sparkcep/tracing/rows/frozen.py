@@ -12,9 +12,11 @@ from sparkcep.plan.records import At, Checked, Here, Near
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.machine import Failed, Machine
 from sparkcep.tracing.rows.verify import engine_plan, matches_of, with_changes
+from sparkcep.tracing.search.moves import STRICT
+from sparkcep.tracing.search.negation import negations_of
 from sparkcep.tracing.search.program import Program
 from sparkcep.tracing.search.runs import Run
-from sparkcep.tracing.search.trace import Pattern
+from sparkcep.tracing.search.trace import Found, Pattern
 from sparkcep.tracing.search.windows import Shifted, Windows
 
 
@@ -60,13 +62,13 @@ class FrozenRows:
         """Whether these are all rows of the partition."""
         return self.table.num_rows == self.size
 
-    def matches(self) -> list[tuple[int, tuple[int, ...]]]:
-        """The engine's matches: first row and variables of each, in order.
+    def matches(self) -> list[Found]:
+        """The engine's matches, in order.
 
         Over a part of a partition the engine reads neighbours from Spark's columns, because it does not see them beyond the part.
         """
         plan = self.question.plan if self.is_whole else with_changes(self.question, {}, None)
-        return [(start + self.first, variables) for start, variables in matches_of(plan, self.table)]
+        return [match.moved(self.first) for match in matches_of(plan, self.table)]
 
     def truth(self, comparison: int, row: int, run: Run) -> bool | None:
         """Whether a comparison holds at a row that comes after the run."""
@@ -82,6 +84,15 @@ class FrozenRows:
         """The truth to reason with. A comparison that cannot be computed is not known, like NULL."""
         found = self.shown_truth(comparison, row, run)
         return None if isinstance(found, Failed) else found
+
+    def truth_between(self, comparison: int, row: int, run: Run, others: Run) -> bool | None:
+        """Whether a comparison of a negated variable holds at a row, given a finished match and the earlier rows of the group."""
+        return self.value_between(self.question.comparisons[comparison].truth, row, run, others)
+
+    def value_between(self, number: int, row: int, run: Run, others: Run) -> Any:
+        """A value of a negated variable's condition at a row, given a finished match and the earlier rows of the group."""
+        value = self.question.values[number]
+        return self.column(value.column)[row] if value.column else self.machine.value_between(value.probe, row, run, others)
 
     def sides(self, comparison: int, row: int, run: Run) -> tuple[Any, ...]:
         """The values of a comparison's sides; :class:`Failed` for a side that cannot be computed."""
@@ -116,7 +127,49 @@ class FrozenRows:
         tree = tree.tree if isinstance(tree, Checked) else tree
         return tree.column if isinstance(tree, Here | Near | At) else ""
 
+    def judged(self, run: Run, others: Run) -> Judged:
+        """The values of a negated variable's conditions, given a finished match and the earlier rows of the group."""
+        return Judged(self, run, others)
+
     def pattern(self) -> Pattern:
         """The pattern to search for in these rows."""
         plan = self.question.plan
-        return Pattern(Program(plan.pattern), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table, self.first))
+        windows = Windows.of(plan, self.table, self.first)
+        strategy = STRICT if plan.selection is None else plan.selection.strategy
+        return Pattern(
+            Program(plan.pattern), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), windows, strategy, plan.reports_all,
+            negations_of(plan, self.question.looks),
+        )  # fmt: skip
+
+
+class Judged:
+    """The values of a negated variable's conditions, judged by a finished match.
+
+    Attributes:
+        question: the clause.
+        count: the number of rows.
+    """
+
+    def __init__(self, rows: FrozenRows, run: Run, others: Run) -> None:
+        self.rows, self.run, self.others = rows, run, others
+        self.question, self.count = rows.question, rows.count
+
+    def truth(self, comparison: int, row: int, run: Run) -> bool | None:
+        """Whether a comparison holds at a row. ``run`` is not looked at."""
+        return self.rows.truth_between(comparison, row, self.run, self.others)
+
+    def shown_truth(self, comparison: int, row: int, run: Run) -> bool | Failed | None:
+        """The truth to show. ``run`` is not looked at."""
+        return self.value(self.question.comparisons[comparison].truth, row, run)
+
+    def known_truth(self, comparison: int, row: int, run: Run) -> bool | None:
+        """The truth to reason with. A comparison that cannot be computed is not known, like NULL."""
+        found = self.shown_truth(comparison, row, run)
+        return None if isinstance(found, Failed) else found
+
+    def value(self, number: int, row: int, run: Run) -> Any:
+        """A value at a row. ``run`` is not looked at."""
+        try:
+            return self.rows.value_between(number, row, self.run, self.others)
+        except MatchRuntimeError as error:
+            return Failed(error)

@@ -64,9 +64,9 @@ class Machine:
         chunk.columns.update({name: flat(table[name]) for name in names})
         strategy = replace(prepared.strategy, plan=plan, net=None)
         self._data = data = kernel_data(replace(prepared, strategy=strategy, conditions=compiled, looks=()), chunk)
-        self._slots, self._labels = compiled.slots, np.zeros(self.count + 1, dtype=np.uint8)
-        self._whole = np.zeros((self.count + 1, len(compiled.slots)), dtype=np.int64)
-        self._floats = np.zeros((self.count + 1, len(compiled.slots)), dtype=np.float64)
+        self._slots, self._labels = compiled.slots, np.full(self.count + 2, vm.UNTAKEN, dtype=np.uint8)
+        self._whole = np.zeros((self.count + 2, len(compiled.slots)), dtype=np.int64)
+        self._floats = np.zeros((self.count + 2, len(compiled.slots)), dtype=np.float64)
         self._stack = np.zeros(2 * _STACK, dtype=np.int64), np.zeros(_STACK, dtype=np.float64), np.zeros(_STACK, dtype=np.uint8)
         self._letters = np.full(self.count, -1, dtype=np.int64)
         self._mapped: list[Run] = []
@@ -94,7 +94,50 @@ class Machine:
             MatchRuntimeError: the expression fails for these rows.
         """
         self._map(run)
-        return self._evaluate(self._entries[expression], self._variables[expression], row, run, self._types[expression])
+        try:
+            return self._evaluate(expression, row, run, run.row if run.length else row - 1, self._slots)
+        finally:
+            self._labels[row - self.first] = vm.UNTAKEN
+
+    def value_between(self, expression: int, row: int, run: Run, others: Run) -> Value:
+        """The value of an expression of a negated variable at a row, judged by a match.
+
+        Args:
+            expression: the number of the expression.
+            row: the row, which the match does not take.
+            run: the rows of the match.
+            others: the rows of the negated group before ``row``, in a run of their own.
+
+        Raises:
+            MatchRuntimeError: the expression fails for these rows.
+        """
+        taken = [(one.row, one.variable) for one in (*run.taken(), *others.taken())]
+        spare = self.count + 1
+        self._map(self._merged(run, taken))
+        last = max(at for at, _ in taken)
+        self._whole[spare], self._floats[spare] = self._whole[last - self.first], self._floats[last - self.first]
+        merged = sorted([*taken, (row, self._variables[expression])])
+        self._map(self._merged(run, merged))
+        last = merged[-1][0]
+        whole, floats = self._whole[last - self.first].copy(), self._floats[last - self.first].copy()
+        self._clear()
+        for at, variable in taken:
+            self._labels[at - self.first] = variable
+        self._whole[row - self.first], self._floats[row - self.first] = whole, floats
+        try:
+            return self._evaluate(expression, row, Run(min(merged)[0], run.number), spare + self.first, self._slots[:0])
+        finally:
+            self._labels[:] = vm.UNTAKEN
+
+    @staticmethod
+    def _merged(run: Run, taken: list[tuple[int, int]]) -> Run:
+        taken = sorted(taken)
+        return Run.of(taken[0][0], run.number, [variable for _, variable in taken], [at for at, _ in taken])
+
+    def _clear(self) -> None:
+        for run in self._mapped:
+            self._labels[run.row - self.first] = vm.UNTAKEN
+        self._mapped = []
 
     def _map(self, run: Run) -> None:
         """Maps the rows of a run, from the first one that differs from the run before."""
@@ -103,24 +146,29 @@ class Machine:
         while node.before is not None and not (len(self._mapped) >= node.length and self._mapped[node.length - 1] is node):
             missing.append(node)
             node = node.before
+        for left in self._mapped[node.length :]:
+            self._labels[left.row - self.first] = vm.UNTAKEN
         del self._mapped[node.length :]
         for node in reversed(missing):
-            self._scan(-1, node.variable, node.start + node.length - 1, node.start, node.number)
+            assert node.before is not None
+            prior = node.before.row if node.before.length else node.row - 1
+            self._scan(-1, node.variable, node.row, prior, node.start, node.number, self._slots)
             self._mapped.append(node)
 
-    def _scan(self, entry: int, variable: int, row: int, start: int, number: int) -> None:
+    def _scan(self, entry: int, variable: int, row: int, prior: int, start: int, number: int, slots: Any) -> None:
         rows, conditions = self._data.rows, self._data.conditions
         row, start = row - self.first, start - self.first
-        numbers = (vm.MAP, variable, variable, entry, 1, row, row - 1 if row > start else row, 0, row + 1, self.count, start, number)
+        numbers = (vm.MAP, variable, variable, entry, 1, row, prior - self.first, 0, row + 1, self.count, start, number)
         _, bad = vm.scan(
-            *map(np.int64, numbers), self._letters, conditions.code, conditions.floats, self._slots, self._whole, self._floats, self._labels,
+            *map(np.int64, numbers), self._letters, conditions.code, conditions.floats, slots, self._whole, self._floats, self._labels,
             conditions.label_codes, rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts, rows.pair_null, *self._stack,
         )
         if bad < 0:
             raise of_condition(bad, self.plan, variable=variable)
 
-    def _evaluate(self, entry: int, variable: int, row: int, run: Run, t: Type) -> Value:
-        self._scan(entry, variable, row, run.start, run.number)
+    def _evaluate(self, expression: int, row: int, run: Run, prior: int, slots: Any) -> Value:
+        t = self._types[expression]
+        self._scan(self._entries[expression], self._variables[expression], row, prior, run.start, run.number, slots)
         whole, floats, nulls = self._stack
         if nulls[0] or t.kind == "null":
             return None

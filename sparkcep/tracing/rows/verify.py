@@ -5,7 +5,7 @@ A change is verified in the same way: the engine searches with each comparison a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Classifier, Condition, Here, Leaf, Lit, Plain, Skip
 from sparkcep.tracing.conditions.comparisons import Logic
 from sparkcep.tracing.conditions.question import ROW, Question
-from sparkcep.tracing.search.trace import Changed, Match, Trace
+from sparkcep.tracing.search.trace import Changed, Found, Match, Trace
 
 NUMBER, _LABEL = "__l0", "__l1"
 _LITERALS = {True: Lit("lit", "bool", "TRUE"), False: Lit("lit", "bool", "FALSE"), None: Lit("lit", "null", "NULL")}
@@ -25,11 +25,10 @@ _LITERALS = {True: Lit("lit", "bool", "TRUE"), False: Lit("lit", "bool", "FALSE"
 
 @dataclass(frozen=True)
 class Difference:
-    """A match that only one of the two searches has: its first row, and the variables of its rows."""
+    """A match that only one of the two searches has, and which one: ``trace`` or ``engine``."""
 
-    start: int
-    variables: tuple[int, ...]
-    by: str  # "trace" or "engine"
+    match: Found
+    by: str
 
 
 def engine_plan(plan: Plan) -> Plan:
@@ -41,37 +40,58 @@ def engine_plan(plan: Plan) -> Plan:
     )  # fmt: skip
 
 
-def matches_of(plan: Plan, table: pa.Table) -> list[tuple[int, tuple[int, ...]]]:
-    """The engine's matches: first row and variables of each, in order."""
+def matches_of(plan: Plan, table: pa.Table) -> list[Found]:
+    """The engine's matches, in order."""
     found = match_table(engine_plan(plan), table)
     ids = {name: i for i, name in enumerate(plan.variables)}
     matches: dict[int, list[tuple[int, str | None]]] = {}
     for number, row, label in zip(*(found[name].to_pylist() for name in (NUMBER, ROW, _LABEL)), strict=True):
         matches.setdefault(number, []).append((row, label))
-    return [(rows[0][0], tuple(ids[label] for _, label in rows if label is not None)) for _, rows in sorted(matches.items())]
+    return [
+        Found(rows[0][0], tuple(ids[label] for _, label in rows if label is not None), tuple(row for row, label in rows if label is not None))
+        for _, rows in sorted(matches.items())
+    ]
 
 
-def traced(trace: Trace) -> list[tuple[int, tuple[int, ...]]]:
-    """The matches of a trace: first row and variables of each, in order."""
-    return [(match.start, match.variables) for match in trace.matches]
+def traced(trace: Trace) -> list[Found]:
+    """The matches of a trace, in order."""
+    return [match.found for match in trace.matches]
 
 
 def verify(plan: Plan, frozen: pa.Table, trace: Trace) -> list[Difference]:
     """The matches that only the trace or only the engine has. Empty if the trace is right."""
-    return differences(trace.matches, matches_of(plan, frozen))
+    return compared(trace, matches_of(plan, frozen))
 
 
-def differences(found: list[Match], engine: list[tuple[int, tuple[int, ...]]]) -> list[Difference]:
+def compared(trace: Trace, engine: Sequence[Found]) -> list[Difference]:
+    """The matches that only a trace or only the engine has.
+
+    Under ALL MATCHES an ambiguous pattern finds a match in several ways, so that its number depends on the search. There the trace
+    takes the engine's numbers.
+    """
+    ours = trace.matches
+    if trace.given_up:
+        if trace.pattern.reports_all:
+            engine = [match for match in engine if ours and match.start < max(trace.searches)]
+        else:
+            engine = engine[: len(ours)]
+    if trace.pattern.reports_all:
+        place = {match: i for i, match in enumerate(engine)}
+        trace.number(sorted(ours, key=lambda match: place.get(match.found, len(place))))
+    return differences(trace.matches, engine)
+
+
+def differences(traced: Sequence[Match], engine: Sequence[Found]) -> list[Difference]:
     """The matches that only one of two searches has. If the searches differ only in order, both lists whole."""
-    ours = [(match.start, match.variables) for match in found]
-    if ours == engine:
+    ours = [match.found for match in traced]
+    if ours == list(engine):
         return []
-    only = [Difference(*match, by) for by, one, other in (("trace", ours, engine), ("engine", engine, ours)) for match in one if match not in other]
-    return only or [Difference(*match, by) for by, one in (("trace", ours), ("engine", engine)) for match in one]
+    only = [Difference(match, by) for by, one, other in (("trace", ours, engine), ("engine", engine, ours)) for match in one if match not in other]
+    return only or [Difference(match, by) for by, one in (("trace", ours), ("engine", engine)) for match in one]
 
 
-def changed_match(question: Question, frozen: pa.Table, changed: Changed, start: int, number: int) -> tuple[int, ...] | None:
-    """The variables of the match that the engine finds at a start row if comparisons are changed. None without a match.
+def changed_match(question: Question, frozen: pa.Table, changed: Changed, start: int, number: int) -> Found | None:
+    """The first match that the engine finds at a start row if comparisons are changed. None without a match.
 
     The engine searches from every row. ``number`` takes the place of MATCHNUMBER().
     """
@@ -81,11 +101,11 @@ def changed_match(question: Question, frozen: pa.Table, changed: Changed, start:
         if row is not None:
             here = pa.array([i == row for i in range(frozen.num_rows)], pa.bool_())
             table = table.append_column(f"__at{comparison}", here)
-    found = dict(matches_of(replace(plan, skip=Skip(NEXT_ROW, 0)), table))
-    return found.get(start)
+    found = matches_of(replace(plan, skip=Skip(NEXT_ROW, 0)), table)
+    return next((match for match in found if match.start == start), None)
 
 
-def matches_changed(question: Question, frozen: pa.Table, changed: Changed) -> list[tuple[int, tuple[int, ...]]]:
+def matches_changed(question: Question, frozen: pa.Table, changed: Changed) -> list[Found]:
     """The engine's matches if comparisons are changed at all rows."""
     return matches_of(with_changes(question, changed, None), frozen)
 

@@ -11,6 +11,9 @@ def lost(trace: Trace, row: int, *, numbered: bool) -> Match | None:
 
     ``numbered``: conditions read MATCH_NUMBER(), so that earlier matches count.
     """
+    if trace.pattern.reports_all:
+        reported, searches = {match.found for match in trace.matches}, (trace.searches[start] for start in range(trace.rows.first, row + 1))
+        return next((match for search in searches for match in search.matches if row in match.rows and match.found not in reported), None)
     starts = [start for start in range(trace.rows.first, row + 1) if start not in trace.searches]
     if not starts:
         return None
@@ -18,5 +21,5 @@ def lost(trace: Trace, row: int, *, numbered: bool) -> Match | None:
         found = iter(Trace(trace.pattern, trace.rows, max_steps=trace.max_steps, skip=(NEXT_ROW, 0)).matches)
     else:
         again = Trace(trace.pattern, trace.rows, max_steps=trace.max_steps, search=False)
-        found = (match for start in starts if (match := again.search(start, 1).match) is not None)
-    return next((match for match in found if match.start not in trace.searches and match.start <= row < match.end), None)
+        found = (match for start in starts for match in again.search(start, 1).matches)
+    return next((match for match in found if match.start not in trace.searches and row in match.rows), None)

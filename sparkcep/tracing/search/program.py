@@ -2,7 +2,8 @@
 
 The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each
 quantifier and for each group with a window of its own. The slot of a quantifier has the number of finished iterations, and whether
-the iteration began at this row. The slot of a group has its first row.
+the iteration began at this row. The slot of a group has its first row. The slot of
+a negation says whether it was passed before the first row of the match, and whether it was passed since the last row.
 
 Example: ``A B*`` is the program
 
@@ -24,16 +25,17 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from sparkcep.plan.records import Repeat, Within
 
-Slot: TypeAlias = "tuple[int, bool] | int"
+Slot: TypeAlias = "tuple[int, bool] | int"  # a negation's is a tuple, too: (passed before the first row, passed since the last row)
 State: TypeAlias = tuple[int, tuple[Slot, ...]]
 
 _CLOSED, _EMPTY = -2, -1  # slots of a group that is not open, and of a group without a row
+_NEGATION = -2  # in Program.windows
 
 
 class Instruction(NamedTuple):
     """An instruction. Which of the numbers count depends on its kind."""
 
-    kind: Literal["row", "jump", "split", "init", "loop", "tail", "open", "close", "start", "end", "match"]
+    kind: Literal["row", "jump", "split", "init", "loop", "tail", "open", "close", "not", "start", "end", "match"]
     variable: int = -1
     place: int = -1
     targets: tuple[int, ...] = ()
@@ -73,13 +75,15 @@ class Program:
         code: the instructions.
         places: the variable of each place, in the order of the text.
         depths: for each place, the fewest rows that a way to it takes.
-        windows: for each slot of a group, the number of its window; -1 for slots of quantifiers.
+        windows: for each slot of a group, the number of its window; -1 for slots of quantifiers, -2 for slots of negations.
+        negated: for each slot of a negation, its variable.
     """
 
     def __init__(self, pattern: tuple) -> None:
         self.code: list[Instruction] = []
         self.places: list[int] = []
         self.windows: list[int] = []
+        self.negated: dict[int, int] = {}
         self._inside: list[int] = []  # for each instruction, the loop around it, or -1
         numbered = self._numbered(pattern)
         self._emit(numbered, -1)
@@ -88,17 +92,25 @@ class Program:
         self._measure(numbered, 0)
         self._known: dict[tuple[int, tuple[Slot, ...], bool, bool], tuple[Option, ...]] = {}
         self._rows_ahead: dict[int, int] = {}
-        self._grouped = any(window >= 0 for window in self.windows)
+        self._again: dict[State, tuple[Option, ...] | None] = {}
+        self._grouped = any(window != -1 for window in self.windows)
 
     @property
     def first(self) -> State:
         """The state before the first row."""
         return 0, tuple(_CLOSED if window >= 0 else (0, False) for window in self.windows)
 
+    @property
+    def bounds_rows(self) -> bool:
+        """Whether the rows of a match decide what may come next: by windows of groups, or at the end of the partition."""
+        return any(window >= 0 for window in self.windows) or any(here.kind == "end" for here in self.code)
+
     # -- building -------------------------------------------------------------------------------------------
 
     def _numbered(self, tree: tuple) -> tuple:
         """The pattern with the place of each variable. All orders of PERMUTE share the places."""
+        if tree[0] == "not":
+            return tree
         if tree[0] == "var":
             self.places.append(tree[1])
             return ("var", tree[1], len(self.places) - 1)
@@ -146,6 +158,10 @@ class Program:
                 self.code[end] = Instruction("jump", targets=(len(self.code),))
         elif tree[0] in ("start", "end"):
             self._add(Instruction(tree[0]), inside)
+        elif tree[0] == "not":
+            slot = self._slot(_NEGATION)
+            self.negated[slot] = tree[1]
+            self._add(Instruction("not", variable=tree[1], slot=slot), inside)
 
     def _measure(self, tree: tuple, before: int) -> None:
         """Sets the depths of the places of ``tree``, which at least ``before`` rows precede."""
@@ -154,6 +170,8 @@ class Program:
             self.depths[tree[2]] = min(depth, before + 1) if depth else before + 1
         elif isinstance(tree, Repeat | Within):
             self._measure(tree.item, before)
+        elif tree[0] == "not":
+            pass
         elif tree[0] == "permute":
             for order in permutations(tree[1:]):
                 self._measure(("cat", *order), before)
@@ -178,12 +196,15 @@ class Program:
         return self._known[key]
 
     def _options(self, state: State, first: bool, last: bool) -> list[Option]:
+        return self._reached([state], -1, first, last)
+
+    def _reached(self, stack: list[State], stop: int, first: bool, last: bool) -> list[Option]:
+        """The options that the states on a stack lead to, the last state first. The instruction ``stop`` ends a way."""
         found: list[Option] = []
         seen: set[State] = set()
-        stack = [state]
         while stack:
             at, slots = stack.pop()
-            if (at, slots) in seen:
+            if (at, slots) in seen or at == stop:
                 continue
             seen.add((at, slots))
             here = self.code[at]
@@ -209,6 +230,8 @@ class Program:
             return [(at + 1, with_((0, False)))]
         if here.kind in ("open", "close"):
             return [(at + 1, with_(_EMPTY if here.kind == "open" else _CLOSED))]
+        if here.kind == "not":
+            return [(at + 1, with_((slots[here.slot][0], True)))]
         if here.kind == "loop":
             done = slots[here.slot][0]
             inside, after = (here.body, with_((done, True))), (here.end, slots)
@@ -224,15 +247,62 @@ class Program:
             return [(here.body, with_((min(done + 1, here.high or 0), False)))]
         return [(at + 1, slots)]  # an anchor that holds
 
-    def after(self, option: Option, row: int) -> State:
-        """The state after an option took a row."""
+    def begin_again(self, state: State) -> tuple[Option, ...] | None:
+        """The options that begin a new iteration of the innermost quantified part whose iteration ends in a state.
+
+        None if no iteration ends there, or if the part may not be repeated. An iteration ends if nothing of it is left, not even an
+        optional part (docs/language.md, event selection).
+        """
+        if state not in self._again:
+            self._again[state] = self._begin_again(*state)
+        return self._again[state]
+
+    def _begin_again(self, at: int, slots: tuple[Slot, ...]) -> tuple[Option, ...] | None:
+        if at == 0:
+            return None
+        while (here := self.code[at]).kind in ("jump", "close", "tail", "not"):
+            if here.kind == "tail":
+                loop, done = self.code[here.body], slots[here.slot][0] + 1
+                if loop.high is None or done < loop.high:
+                    inside = (*slots[: here.slot], (min(done, here.high or 0), True), *slots[here.slot + 1 :])
+                    return tuple(self._reached([(loop.body, inside)], at, False, False))
+                at = loop.end
+            else:
+                ((at, slots),) = self._next(here, at, slots)
+        return None
+
+    def after(self, option: Option, row: int, *, is_first: bool = False) -> State:
+        """The state after an option took a row. ``is_first``: it is the first row of the match."""
         if not self._grouped:
             return option.at + 1, tuple((slot[0], False) for slot in option.slots)
-        return option.at + 1, tuple((row if slot == _EMPTY else slot) if isinstance(slot, int) else (slot[0], False) for slot in option.slots)
+        slots: list[Slot] = []
+        for window, slot in zip(self.windows, option.slots, strict=True):
+            if window == _NEGATION:
+                slots.append((slot[0] or (is_first and slot[1]), False))
+            else:
+                slots.append((row if slot == _EMPTY else slot) if isinstance(slot, int) else (slot[0], False))
+        return option.at + 1, tuple(slots)
 
-    def groups(self, option: Option) -> list[tuple[int, int]]:
-        """The open groups at an option that have a row: the number of the window, and the first row."""
-        return [(window, slot) for window, slot in zip(self.windows, option.slots, strict=True) if window >= 0 and isinstance(slot, int) and slot >= 0]
+    def groups(self, option: Option, row: int = -1) -> list[tuple[int, int]]:
+        """The open groups at an option that have a row: the number of the window, and the first row.
+
+        With ``row`` also those that begin with this row.
+        """
+        if not self._grouped:
+            return []
+        found = []
+        for window, slot in zip(self.windows, option.slots, strict=True):
+            if window >= 0 and (first := row if slot == _EMPTY else slot) >= 0:
+                found.append((window, first))
+        return found
+
+    def passed(self, option: Option) -> tuple[int, ...]:
+        """The slots of the negations that were passed since the last row."""
+        return tuple(slot for slot in self.negated if option.slots[slot][1])
+
+    def opening(self, option: Option) -> tuple[int, ...]:
+        """The slots of the negations that were passed before the first row."""
+        return tuple(slot for slot in self.negated if option.slots[slot][0])
 
     # -- how far it is to the end -----------------------------------------------------------------------------
 
@@ -272,5 +342,7 @@ def _least(tree: tuple) -> int:
         return _least(tree.item)
     if tree[0] == "var":
         return 1
+    if tree[0] == "not":
+        return 0
     least = [_least(part) for part in tree[1:]]
     return min(least) if tree[0] == "alt" else sum(least)

@@ -1,13 +1,13 @@
 """Runs: rows that a search took, with their variables, and the farthest run of a start row.
 
-A run is its rows with their places in the pattern, so derivations with equal rows and places are one run. It ends at a row if none
-of its derivations takes the row. The farthest run reaches the deepest place. Among these it needs the fewest rows to a match, then
+A run is its rows with their places in the pattern, so derivations with equal rows and places are one run. It ends if none of its
+derivations takes a further row. The farthest run reaches the deepest place. Among these it needs the fewest rows to a match, then
 has the most rows, then is preferred.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,45 +20,58 @@ class Run:
     Equal runs of one search are one object, so conditions on the match are evaluated once for each.
 
     Attributes:
-        start: the first row.
+        start: the start row.
         number: MATCH_NUMBER().
         before: the run without its last row, None for the run without rows.
         variable: the variable of the last row, -1 for the run without rows.
+        row: the last row; for the run without rows, the row before the start row.
+        crossed: the slots of the negations between the last row and the one before it.
         length: the number of rows.
-        longer: the runs with one more row, by its variable.
-        verdicts: whether a variable's condition holds for the next row.
+        longer: the runs with one more row, by its variable, the row, and the negations before it.
+        verdicts: whether a variable's condition holds for a row after the run.
     """
 
-    __slots__ = ("start", "number", "before", "variable", "length", "longer", "verdicts")
+    __slots__ = ("start", "number", "before", "variable", "row", "crossed", "length", "longer", "verdicts")
 
-    def __init__(self, start: int, number: int, before: Run | None = None, variable: int = -1) -> None:
-        self.start, self.number, self.before, self.variable = start, number, before, variable
+    def __init__(self, start: int, number: int, before: Run | None = None, variable: int = -1, row: int = -1, crossed: tuple[int, ...] = ()) -> None:
+        self.start, self.number, self.before, self.variable, self.crossed = start, number, before, variable, crossed
+        self.row = start - 1 if before is None else row
         self.length: int = 0 if before is None else before.length + 1
-        self.longer: dict[int, Run] = {}
-        self.verdicts: dict[int, bool] = {}
+        self.longer: dict[tuple[int, int, tuple[int, ...]], Run] = {}
+        self.verdicts: dict[tuple[int, int], bool] = {}
 
-    def with_(self, variable: int) -> Run:
-        """The run with one more row."""
-        if variable not in self.longer:
-            self.longer[variable] = Run(self.start, self.number, self, variable)
-        return self.longer[variable]
+    def with_(self, variable: int, row: int | None = None, crossed: tuple[int, ...] = ()) -> Run:
+        """The run with one more row: the next one, or a later one."""
+        key = variable, self.row + 1 if row is None else row, crossed
+        if key not in self.longer:
+            self.longer[key] = Run(self.start, self.number, self, *key)
+        return self.longer[key]
 
     @staticmethod
-    def of(start: int, number: int, variables: tuple[int, ...]) -> Run:
-        """The run with these variables."""
+    def of(start: int, number: int, variables: Sequence[int], rows: Sequence[int] | None = None) -> Run:
+        """The run with these variables. Its rows are those from the start row on, unless they are given."""
         run = Run(start, number)
-        for variable in variables:
-            run = run.with_(variable)
+        for variable, row in zip(variables, rows if rows is not None else range(start, start + len(variables)), strict=True):
+            run = run.with_(variable, row)
         return run
+
+    def taken(self) -> Iterator[Run]:
+        """The run up to each of its rows, first row first."""
+        found, run = [], self
+        while run.before is not None:
+            found.append(run)
+            run = run.before
+        return reversed(found)
 
     @property
     def variables(self) -> tuple[int, ...]:
         """The variables of its rows."""
-        found, run = [], self
-        while run.before is not None:
-            found.append(run.variable)
-            run = run.before
-        return tuple(reversed(found))
+        return tuple(run.variable for run in self.taken())
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Its rows."""
+        return tuple(run.row for run in self.taken())
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,7 @@ class Node:
     Attributes:
         state: the state of the program.
         run: the run so far. If no condition looks at the match, all runs of a search are one object.
-        row: the row that comes next.
+        row: the first row that may come next: the row after the last one, or the start row.
     """
 
     state: State
@@ -81,11 +94,12 @@ class Ended:
     """A run that ended.
 
     Attributes:
-        start: its first row.
+        start: its start row.
         number: MATCH_NUMBER() of the search.
         places: the place of each of its rows.
         variables: the variable of each of its rows.
-        states: the states of its derivations at the row where it ended.
+        rows: its rows.
+        states: the states of its derivations after the last row.
         depth: the depth of its deepest place, 0 without rows.
         needed: the fewest rows that it still needs.
     """
@@ -94,14 +108,15 @@ class Ended:
     number: int
     places: tuple[int, ...]
     variables: tuple[int, ...]
+    rows: tuple[int, ...]
     states: tuple[State, ...]
     depth: int
     needed: int
 
     @property
     def row(self) -> int:
-        """The row that ended it."""
-        return self.start + len(self.places)
+        """The row after its last one. If rows must be adjacent, it ended the run."""
+        return self.rows[-1] + 1 if self.rows else self.start
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -109,25 +124,25 @@ class Ended:
 
     def taken(self) -> Run:
         """Its rows as a run for conditions."""
-        return Run.of(self.start, self.number, self.variables)
+        return Run.of(self.start, self.number, self.variables, self.rows)
 
 
-_Path: TypeAlias = "tuple[int, _Path] | None"  # places of the rows, first row first
+_Path: TypeAlias = "tuple[int, int, _Path] | None"  # place and row of each row, first row first
 
 
 @dataclass(frozen=True)
 class _End:
-    """The end of a run below a node: deepest place of the rows below the node, the rest of the rank, and the rows' places."""
+    """The end of a run below a node: deepest place of the rows below the node, the rest of the rank, and the rows with their places."""
 
     depth: int
     needed: int
-    row: int
+    count: int
     path: _Path
     states: tuple[State, ...]
 
-    def before(self, option: Option, program: Program) -> _End:
+    def before(self, option: Option, row: int, program: Program) -> _End:
         """The end as seen from before a row that the option took."""
-        return _End(max(self.depth, program.depths[option.place]), self.needed, self.row, (option.place, self.path), self.states)
+        return _End(max(self.depth, program.depths[option.place]), self.needed, self.count + 1, (option.place, row, self.path), self.states)
 
 
 _Key: TypeAlias = tuple[Node, tuple[State, ...]]
@@ -135,7 +150,7 @@ _Key: TypeAlias = tuple[Node, tuple[State, ...]]
 
 def farthest(
     program: Program, of: tuple[int, int], root: Node, accepted: Callable[[Node], Iterator[tuple[Option, Node]]], step: Callable[[], None], *,
-    least: int = 0, taken: tuple[int, ...] = (), known: dict | None = None,
+    least: int = 0, taken: tuple[tuple[int, int], ...] = (), known: dict | None = None,
 ) -> Ended | None:  # fmt: skip
     """The farthest run below a node.
 
@@ -143,10 +158,10 @@ def farthest(
         program: the program.
         of: the start row and MATCH_NUMBER().
         root: the node.
-        accepted: the options that take the next row of a node, in order of preference, with the nodes after them.
+        accepted: the options that take a row after a node, in order of preference, with the nodes after them.
         step: called for each node.
         least: runs that end before this row are left out.
-        taken: the places of the rows before the node.
+        taken: place and row of each row before the node.
         known: the ends of runs below nodes, of earlier calls with equal ``least``.
 
     Returns:
@@ -173,32 +188,33 @@ def farthest(
         found: list[_End] = []
         for option, child in below.pop(key):
             for end in known[child]:
-                _keep(found, end.before(option, program))
+                _keep(found, end.before(option, child[0].row - 1, program))
         if not found and node.row >= least and not any(_takes(node, state, accepted) for state in group):
-            found.append(_End(0, program.needed(node.state), node.row, None, (node.state, *(state for state in group if state != node.state))))
+            found.append(_End(0, program.needed(node.state), 0, None, (node.state, *(state for state in group if state != node.state))))
         known[key] = tuple(found)
-    deepest = max((program.depths[place] for place in taken), default=0)
+    deepest = max((program.depths[place] for place, _ in taken), default=0)
     best: _End | None = None
     for end in known[whole]:
-        if best is None or (max(end.depth, deepest), -end.needed, end.row) > (max(best.depth, deepest), -best.needed, best.row):
+        if best is None or (max(end.depth, deepest), -end.needed, end.count) > (max(best.depth, deepest), -best.needed, best.count):
             best = end
     if best is None:
         return None
-    places, path = list(taken), best.path
+    places, rows, path = [place for place, _ in taken], [row for _, row in taken], best.path
     while path is not None:
-        place, path = path
+        place, row, path = path
         places.append(place)
+        rows.append(row)
     variables = tuple(program.places[place] for place in places)
-    return Ended(*of, tuple(places), variables, best.states, max(best.depth, deepest), best.needed)
+    return Ended(*of, tuple(places), variables, tuple(rows), best.states, max(best.depth, deepest), best.needed)
 
 
 def _children(node: Node, group: tuple[State, ...], accepted: Callable[[Node], Iterator[tuple[Option, Node]]]) -> list[tuple[Option, _Key]]:
     """The nodes after a node, each with the states of all derivations of its run."""
-    grouped: dict[int, dict[State, None]] = {}
+    grouped: dict[tuple[int, int], dict[State, None]] = {}
     for state in group:
         for option, after in accepted(Node(state, node.run, node.row)):
-            grouped.setdefault(option.place, {})[after.state] = None
-    return [(option, (after, tuple(grouped[option.place]))) for option, after in accepted(node)]
+            grouped.setdefault((option.place, after.row), {})[after.state] = None
+    return [(option, (after, tuple(grouped[option.place, after.row]))) for option, after in accepted(node)]
 
 
 def _takes(node: Node, state: State, accepted: Callable[[Node], Iterator[tuple[Option, Node]]]) -> bool:
@@ -209,7 +225,7 @@ def _keep(found: list[_End], end: _End) -> None:
     """Adds an end unless an earlier one with equal depth is as good. Prefixes may be deeper, so each depth keeps its best end."""
     for i, other in enumerate(found):
         if other.depth == end.depth:
-            if (-other.needed, other.row) >= (-end.needed, end.row):
+            if (-other.needed, other.count) >= (-end.needed, end.count):
                 return
             del found[i]
             break

@@ -1,31 +1,38 @@
-"""Traces the search over the rows of one partition: for each start row the match, or why there is none.
+"""Traces the search over the rows of one partition: for each start row its matches, or why there are none.
 
-The search goes depth first, in order of preference, like the engine's search for adjacent rows. States that led to no match are
-remembered. If a condition looks at the match, a state is remembered together with its run; if WINDOW bounds the match, for one
-start row.
+The search goes depth first, in order of preference, like the engine's search. States that led to no match are remembered. If a
+condition looks at the match, a state is remembered together with its run; if WINDOW bounds the match, for one start row.
+
+:class:`sparkcep.tracing.search.moves.Moves` says which rows may come next under an event selection.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import Logic
-from sparkcep.tracing.search.program import Option, Program
+from sparkcep.tracing.search.moves import ANY, STRICT, Move, Moves
+from sparkcep.tracing.search.negation import Negation, Negations, Violation
+from sparkcep.tracing.search.program import Option, Program, State
 from sparkcep.tracing.search.runs import Ended, Node, Run, farthest
 from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
+MOST_TOGETHER = 2  # times as many steps all start rows may take together
+MOST_PASSED = 3  # rows between two rows of a match whose decisions are included
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
+Way: TypeAlias = "list[tuple[Node, Move]]"
 NOTHING: Changed = MappingProxyType({})
 REFUSED, FAILS, MATCHES = "refused", "fails", "matches"
+PASSED = -2  # the variable of a row that a match passes over
+OUT_OF_REACH = "OUT_OF_REACH"  # why a row is refused that lies after one that SKIP TILL NEXT MATCH does not pass over
 
 
 class Rows(Protocol):
@@ -36,6 +43,9 @@ class Rows(Protocol):
 
     def truth(self, comparison: int, row: int, run: Run) -> bool | None:
         """Whether a comparison holds at a row that comes after the run, and takes the comparison's variable."""
+
+    def truth_between(self, comparison: int, row: int, run: Run, others: Run) -> bool | None:
+        """Whether a comparison of a negated variable holds at a row, given a finished match and the earlier rows of the group."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,9 @@ class Pattern:
         looks: the variables whose conditions look at the match.
         skip: where the search resumes after a match, and the variables of the target.
         windows: the bounds of the match and of groups.
+        strategy: STRICT, NEXT or ANY.
+        reports_all: whether ALL MATCHES are reported.
+        negations: the negations by their variables.
     """
 
     program: Program
@@ -55,6 +68,36 @@ class Pattern:
     looks: frozenset[int]
     skip: tuple[str, int]
     windows: Windows
+    strategy: str = STRICT
+    reports_all: bool = False
+    negations: Mapping[int, Negation] = field(default_factory=dict)
+
+    @property
+    def keeps_runs(self) -> bool:
+        """Whether states with different runs differ, since a condition looks at the match."""
+        return bool(self.looks) or any(negation.late for negation in self.negations.values())
+
+    @property
+    def monotone(self) -> bool:
+        """Whether a state that leads to no match leads to none at later rows, either."""
+        return self.strategy == ANY and not self.keeps_runs and not self.negations and not self.program.bounds_rows
+
+    @property
+    def shares(self) -> bool:
+        """Whether start rows share what is known of states."""
+        return not self.keeps_runs and not self.windows.bounded
+
+
+class Found(NamedTuple):
+    """The identity of a match: its start row, and its rows with their variables."""
+
+    start: int
+    variables: tuple[int, ...]
+    rows: tuple[int, ...]
+
+    def moved(self, first: int) -> Found:
+        """The match of a part of a partition, with the numbers of its rows in the partition. ``first``: the part's first row."""
+        return Found(self.start + first, self.variables, tuple(row + first for row in self.rows))
 
 
 class Effort(Exception):
@@ -67,22 +110,31 @@ class SkipTarget(Exception):
 
 @dataclass(frozen=True)
 class Match:
-    """A match: its first row, the variables of its rows, and their places in the pattern."""
+    """A match: its start row, its rows with their variables, and their places in the pattern."""
 
     number: int
     start: int
     variables: tuple[int, ...]
     places: tuple[int, ...]
+    rows: tuple[int, ...]
 
     @property
     def end(self) -> int:
         """The row after the last one."""
-        return self.start + len(self.variables)
+        return self.rows[-1] + 1 if self.rows else self.start
+
+    @property
+    def found(self) -> Found:
+        return Found(self.start, self.variables, self.rows)
+
+    def variable_at(self, row: int) -> int:
+        """The variable of a row, -1 if the match does not take the row."""
+        return self.variables[self.rows.index(row)] if row in self.rows else -1
 
 
 @dataclass(frozen=True)
 class Other:
-    """Something else that could have come at a row of a match.
+    """Something else that could have come at a row.
 
     Attributes:
         variable: the variable, -1 for the end of the match.
@@ -101,7 +153,10 @@ class Other:
 
 @dataclass(frozen=True)
 class Decision:
-    """A row of a match (or its end, with variable -1), and what else could have come there."""
+    """A row of a match (or its end, with variable -1), and what else could have come there.
+
+    ``variable`` is :data:`PASSED` for a row between rows of the match.
+    """
 
     row: int
     variable: int
@@ -116,7 +171,8 @@ class Search:
         trace: the trace that it belongs to.
         start: the start row.
         number: MATCH_NUMBER().
-        match: the match, None without one.
+        match: the first match, None without one.
+        matches: all matches that are asked for: one, or those of ALL MATCHES.
         effort: whether the search was given up.
     """
 
@@ -125,21 +181,35 @@ class Search:
     number: int
     match: Match | None = None
     effort: bool = False
-    path: list[tuple[Node, Option]] = field(default_factory=list)  # the nodes of the match, each with the option that was taken
+    path: Way = field(default_factory=list)  # the nodes of the first match, each with the move that was taken
+    matches: list[Match] = field(default_factory=list)
     steps: int = 0
 
     def __post_init__(self) -> None:
         self.pattern, self.rows = self.trace.pattern, self.trace.rows
         self.program = self.pattern.program
-        self._failed: set[Node] = set() if self.pattern.looks or self.pattern.windows.bounded else self.trace.failed
+        self.moving = Moves(self.program, self.pattern.strategy, self.start, self.rows.count, self.pattern.windows)
+        self._failed: set[Node] = self.trace.failed if self.pattern.shares else set()
+        self._failed_from: dict[State, int] = self.trace.failed_from if self.pattern.shares else {}
         self.root = Node(self.program.first, self.trace.empty_run(self.start, self.number), self.start)
         try:
-            self.path = self.found(self.root) or []
+            self._find()
         except Effort:
             self.effort = True
-        if self.path:
-            taken = [option for _, option in self.path[:-1]]
-            self.match = Match(self.number, self.start, tuple(o.variable for o in taken), tuple(o.place for o in taken))
+
+    def _find(self) -> None:
+        known: set[Found] = set()
+        for way in self.ways(self.root):
+            taken = [move.option for _, move in way[:-1]]
+            match = Match(self.number, self.start, tuple(o.variable for o in taken), tuple(o.place for o in taken), tuple(move.row for _, move in way[:-1]))
+            if self.match is None:
+                self.match, self.path = match, way
+            if not self.pattern.reports_all:
+                self.matches.append(match)
+                return
+            if match.rows and match.found not in known:
+                known.add(match.found)
+                self.matches.append(match)
 
     # -- searching ------------------------------------------------------------------------------------------
 
@@ -147,117 +217,199 @@ class Search:
         """Everything that may come next, in order of preference."""
         return self.program.options(node.state, node.row == 0, node.row == self.rows.count)
 
-    def refused(self, node: Node, option: Option) -> str:
-        """Why an option cannot be taken, as a reason of :mod:`sparkcep.tracing.answers.reasons`; "" if it can."""
+    def moves(self, node: Node) -> Iterator[Move]:
+        """The moves from a node, in order of preference. Their conditions may refuse them."""
+        return self.moving.of(node, self.options(node), lambda option, row: not self._refused(node, option, row), self.step)
+
+    def refused(self, node: Node, option: Option, row: int | None = None) -> str:
+        """Why an option cannot take a row, as a reason of :mod:`sparkcep.tracing.answers.reasons`; "" if it can.
+
+        Args:
+            node: the node.
+            option: one of its options.
+            row: the row, by default the first one after the node.
+        """
+        reason = self._refused(node, option, row)
+        if not reason and self.pattern.negations and self.violation(node, option, row) is not None:
+            return "NEGATION"
+        return reason
+
+    def _refused(self, node: Node, option: Option, row: int | None) -> str:
+        """Like :meth:`refused`, without negations, which do not decide which rows may be passed over."""
         if option.kind == "anchor":
             return "ANCHOR"
         if option.kind == "end":
             return ""
-        if node.row >= self.rows.count:
+        row = node.row if row is None else row
+        if row >= self.rows.count:
             return "PARTITION_END"
-        return self.outside(option, node.row) or ("" if self.holds(option.variable, node) else "CONDITION")
+        return self.outside(option, row) or ("" if self.holds(option.variable, node, row) else "CONDITION")
+
+    def violation(self, node: Node, option: Option, row: int | None = None) -> Violation | None:
+        """The rows that a negation forbids before a row is taken, or at the end of the match; None if there are none."""
+        row, last = node.row if row is None else row, node.row - 1
+        if node.row == self.start:
+            return None  # nothing lies between the rows of an empty match
+        for negation, after, before in self._intervals(node, option, row):
+            if negation.late == (option.kind == "end") or option.kind == "end":
+                if not negation.late and after >= self.start and before <= last:
+                    continue  # it was looked at when the later row was taken
+                found = self.trace.negations.violation(negation, after, before, node.run, self.step)
+                if found is not None:
+                    return found
+        return None
+
+    def _intervals(self, node: Node, option: Option, row: int) -> Iterator[tuple[Negation, int, int]]:
+        """The negations that are looked at if an option takes a row or ends the match, each with the rows between which it looks."""
+        negated, last, windows = self.program.negated, node.row - 1, self.pattern.windows
+        for slot in self.program.passed(option):
+            stop = min(windows.end(self.start), self.rows.count) if option.kind == "end" else row
+            yield self.pattern.negations[negated[slot]], last, stop
+        if option.kind != "end":
+            return
+        for slot in self.program.opening(option):
+            first = self.start
+            while first > self.rows.first and not windows.refused(0, first - 1, last):
+                first -= 1
+            yield self.pattern.negations[negated[slot]], first - 1, self.start
+        for run in node.run.taken() if self.pattern.keeps_runs else ():
+            assert run.before is not None
+            for slot in run.crossed:
+                yield self.pattern.negations[negated[slot]], run.before.row, run.row
 
     def outside(self, option: Option, row: int) -> str:
         """Why a row is outside of the windows at an option, "" if it is inside."""
         if reason := self.pattern.windows.refused(0, self.start, row):
             return reason
-        for window, first in self.program.groups(option):
+        for window, first in self.program.groups(option, row):
             if reason := self.pattern.windows.refused(window, first, row):
                 return reason
         return ""
 
-    def holds(self, variable: int, node: Node) -> bool:
-        """Whether the condition of a variable is true for the next row."""
-        verdicts = node.run.verdicts if self.pattern.looks else self.trace.verdicts[node.row]
-        if variable not in verdicts:
+    def holds(self, variable: int, node: Node, row: int | None = None) -> bool:
+        """Whether the condition of a variable is true for a row after a node, by default the first one."""
+        row = node.row if row is None else row
+        verdicts = node.run.verdicts if self.pattern.keeps_runs else self.trace.verdicts
+        if (variable, row) not in verdicts:
             logic = self.pattern.conditions.get(variable)
             try:
-                verdicts[variable] = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, node.row, node.run)) is True
+                verdicts[variable, row] = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, row, node.run)) is True
             except MatchRuntimeError:  # the engine did not ask here, or its error came first
-                verdicts[variable] = False
-        return verdicts[variable]
+                verdicts[variable, row] = False
+        return verdicts[variable, row]
 
-    def after(self, node: Node, option: Option) -> Node:
-        """The node after an option took the next row."""
-        run = node.run.with_(option.variable) if self.pattern.looks else node.run
-        return Node(self.program.after(option, node.row), run, node.row + 1)
+    def after(self, node: Node, move: Move) -> Node:
+        """The node after a move took its row."""
+        is_first = node.row == self.start
+        run = node.run
+        if self.pattern.keeps_runs:
+            crossed = () if is_first else self.program.passed(move.option)
+            run = run.with_(move.option.variable, move.row, crossed)
+        return Node(self.program.after(move.option, move.row, is_first=is_first), run, move.row + 1)
 
     def accepted(self, node: Node) -> Iterator[tuple[Option, Node]]:
-        """The options that take the next row, in order of preference, with the nodes after them."""
-        for option in self.options(node):
-            if option.kind == "row" and not self.refused(node, option):
-                yield option, self.after(node, option)
+        """The options that take a row, in order of preference, with the nodes after them."""
+        for move in self.taking(node):
+            if move.option.kind == "row" and not self.refused(node, move.option, move.row):
+                yield move.option, self.after(node, move)
+
+    def taking(self, node: Node) -> Iterator[Move]:
+        """Like :meth:`moves`, without most of the rows that are refused."""
+        return self.moving.taking(node, self.options(node), lambda option, row: not self._refused(node, option, row), self.step, self.trace.rows_of)
 
     def step(self) -> None:
         self.steps += 1
         if self.steps > self.trace.max_steps:
             raise Effort
 
-    def found(self, root: Node) -> list[tuple[Node, Option]] | None:
+    def found(self, root: Node) -> Way | None:
         """The preferred way from a node to a match, None if there is none."""
+        return next(self.ways(root), None)
+
+    def ways(self, root: Node) -> Iterator[Way]:
+        """The ways from a node to a match, in order of preference. A match may come several times."""
         if root in self._failed:
-            return None
-        stack = [(root, iter(self.options(root)))]
-        path: list[tuple[Node, Option]] = []
+            return
+        stack = [(root, self.taking(root), 0)]
+        path: Way = []
+        found = 0
         while stack:
-            node, options = stack[-1]
-            for option in options:
-                if self.refused(node, option):
+            node, moves, before = stack[-1]
+            for move in moves:
+                if self.refused(node, move.option, move.row):
                     continue
-                if option.kind == "end":
-                    return [*path, (node, option)]
-                after = self.after(node, option)
-                if after in self._failed:
+                if move.option.kind == "end":
+                    found += 1
+                    yield [*path, (node, move)]
+                    continue
+                after = self.after(node, move)
+                if after in self._failed or self._fails_later(after):
                     continue
                 self.step()
-                path.append((node, option))
-                stack.append((after, iter(self.options(after))))
+                path.append((node, move))
+                stack.append((after, self.taking(after), found))
                 break
             else:
-                self._failed.add(node)
+                if found == before:
+                    self._failed.add(node)
+                    if self.pattern.monotone and node.row > self.start:
+                        self._failed_from[node.state] = min(node.row, self._failed_from.get(node.state, node.row))
                 stack.pop()
                 if path and stack:
                     path.pop()
-        return None
+
+    def _fails_later(self, node: Node) -> bool:
+        """Whether an equal state with more rows ahead of it led to no match."""
+        return self.pattern.monotone and self._failed_from.get(node.state, self.rows.count + 1) <= node.row
 
     # -- what questions ask ---------------------------------------------------------------------------------
 
-    def farthest(self, least: int = 0) -> Ended | None:
-        """The farthest run that ends at the row ``least`` or later.
+    def farthest(self, least: int = 0, taking: int | None = None) -> Ended | None:
+        """The farthest run that ends at the row ``least`` or later. ``taking``: of the runs that take this row.
 
         If no condition looks at the match, start rows share what is known of the runs below a state.
         """
-        known = {} if self.pattern.looks or self.pattern.windows.bounded else self.trace.shared.setdefault(least, {})
-        return farthest(self.program, (self.start, self.number), self.root, self.accepted, self.step, least=least, known=known)
+        known = self.trace.shared.setdefault((least, taking), {}) if self.pattern.shares else {}
+        if taking is None:
+            return farthest(self.program, (self.start, self.number), self.root, self.accepted, self.step, least=least, known=known)
+
+        def accepted(node: Node) -> Iterator[tuple[Option, Node]]:
+            return ((option, after) for option, after in self.accepted(node) if node.row > taking or after.row <= taking + 1)
+
+        return farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=taking + 1, known=known)
 
     def next(self, ended: Ended) -> list[tuple[Option, str]]:
-        """Returns the options after a run, in order of preference, each with the reason why it was not taken."""
-        run = ended.taken() if self.pattern.looks else self.root.run
-        found: dict[tuple[str, int], tuple[Option, str]] = {}
+        """Returns the options after a run, in order of preference, each with the reason why it does not take the row after the run."""
+        return [(option, self.refused(node, option)) for node, option in self.beyond(ended)]
+
+    def beyond(self, ended: Ended) -> list[tuple[Node, Option]]:
+        """The options after a run without the end of the match, in order of preference, each with its node."""
+        run = ended.taken() if self.pattern.keeps_runs else self.root.run
+        found: dict[tuple[str, int], tuple[Node, Option]] = {}
         for state in ended.states:
             node = Node(state, run, ended.row)
             for option in self.options(node):
                 if option.kind != "end":
-                    found.setdefault((option.kind + option.anchor, option.place), (option, self.refused(node, option)))
+                    found.setdefault((option.kind + option.anchor, option.place), (node, option))
         return list(found.values())
 
-    def explored(self) -> Iterator[tuple[Node, tuple[int, ...]]]:
-        """The nodes that the search visited, in its order, with the variables of the rows before each."""
+    def explored(self) -> Iterator[tuple[Node, tuple[tuple[int, int], ...]]]:
+        """The nodes that the search visited, in its order, each with the rows before it and their variables."""
         seen: set[Node] = set()
-        labels: tuple[int, ...] = ()
+        labels: tuple[tuple[int, int], ...] = ()
         if not self.path:
             yield from self._below(self.root, labels, seen)
         for node, taken in self.path:
             seen.add(node)
             yield node, labels
-            for option in self.options(node):
-                if option == taken:
+            for move in self.moves(node):
+                if move == taken:
                     break
-                if option.kind == "row" and not self.refused(node, option):
-                    yield from self._below(self.after(node, option), (*labels, option.variable), seen)
-            labels = (*labels, taken.variable)
+                if move.option.kind == "row" and not self.refused(node, move.option, move.row):
+                    yield from self._below(self.after(node, move), (*labels, (move.row, move.option.variable)), seen)
+            labels = (*labels, (taken.row, taken.option.variable))
 
-    def _below(self, root: Node, labels: tuple[int, ...], seen: set[Node]) -> Iterator[tuple[Node, tuple[int, ...]]]:
+    def _below(self, root: Node, labels: tuple[tuple[int, int], ...], seen: set[Node]) -> Iterator[tuple[Node, tuple[tuple[int, int], ...]]]:
         stack = [(root, labels)]
         while stack:
             node, labels = stack.pop()
@@ -266,24 +418,24 @@ class Search:
             seen.add(node)
             self.step()
             yield node, labels
-            stack.extend(reversed([(after, (*labels, option.variable)) for option, after in self.accepted(node)]))
+            stack.extend(reversed([(after, (*labels, (after.row - 1, option.variable))) for option, after in self.accepted(node)]))
 
     def reached(self) -> int:
         """The places that some run of the search took, as bits."""
         found = 0
         for node, taken in self.path:
-            for option in self.options(node):
-                if option == taken:
+            for move in self.moves(node):
+                if move == taken:
                     break
-                if option.kind == "row" and not self.refused(node, option):
-                    found |= 1 << option.place | self._places_below(self.after(node, option))
-            if taken.kind == "row":
-                found |= 1 << taken.place
+                if move.option.kind == "row" and not self.refused(node, move.option, move.row):
+                    found |= 1 << move.option.place | self._places_below(self.after(node, move))
+            if taken.option.kind == "row":
+                found |= 1 << taken.option.place
         return found if self.path else self._places_below(self.root)
 
     def _places_below(self, root: Node) -> int:
         """The places that runs below a node take, as bits. If no condition looks at the match, start rows share them."""
-        known: dict[Node, int] = {} if self.pattern.looks or self.pattern.windows.bounded else self.trace.places_below
+        known: dict[Node, int] = self.trace.places_below if self.pattern.shares else {}
         stack = [root]
         while stack:
             node = stack[-1]
@@ -301,48 +453,91 @@ class Search:
                 known[node] = places
         return known[root]
 
-    def states(self, variables: tuple[int, ...]) -> list[Node]:
-        """The states of all derivations that give the rows from the start row on these variables."""
+    def states(self, taken: Sequence[tuple[int, int]]) -> list[Node]:
+        """The states of all derivations that take some rows, given with their variables."""
         nodes = [self.root]
-        for variable in variables:
+        for row, variable in taken:
             found: dict[Node, None] = {}
             for node in nodes:
-                for option in self.options(node):
-                    if option.kind == "row" and option.variable == variable and self.refused(node, option) in ("", "CONDITION"):
-                        found[self.after(node, option)] = None
+                for move in self.moves(node):
+                    if move.option.kind == "row" and (move.row, move.option.variable) == (row, variable):
+                        if self.refused(node, move.option, row) in ("", "CONDITION"):
+                            found[self.after(node, move)] = None
             nodes = list(found)
         return nodes
 
-    def decisions(self) -> Iterator[Decision]:
-        """The decisions of the match, row by row. All derivations of the rows so far speak together."""
-        labels: tuple[int, ...] = ()
-        for node, taken in self.path:
-            options = self.options(node)
-            before = options[: options.index(taken)]
-            listed = [(option.variable, option) for option in options if option.kind != "anchor"]
-            here = self.states(labels)
-            listed += [(option.variable, option) for other in here for option in self.options(other) if option.kind != "anchor"]
-            preferred = {option.variable for option in before if option.kind != "anchor"}
-            others = []
-            for variable in dict.fromkeys(name for name, _ in listed):
-                if variable != taken.variable:
-                    others.append(self._other(variable, variable in preferred, here, node, before, labels))
-            yield Decision(node.row, taken.variable, tuple(others))
-            labels = (*labels, taken.variable)
+    def decisions(self, passed: int = MOST_PASSED) -> Iterator[Decision]:
+        """The decisions of the first match, row by row. All derivations of the rows so far speak together.
 
-    def _other(self, variable: int, preferred: bool, here: list[Node], node: Node, before: tuple[Option, ...], labels: tuple[int, ...]) -> Other:
+        ``passed``: the most rows between two rows of the match that are included.
+        """
+        labels: tuple[tuple[int, int], ...] = ()
+        for node, taken in self.path:
+            if taken.option.kind == "row":
+                for row in range(node.row, min(taken.row, node.row + passed)):
+                    yield self.decision(node, taken, labels, row)
+            yield self.decision(node, taken, labels, None if taken.option.kind == "end" else taken.row)
+            labels = (*labels, (taken.row, taken.option.variable))
+
+    def passing(self, row: int) -> Decision | None:
+        """The decision to pass over a row, None if the first match takes the row or does not reach it."""
+        labels: tuple[tuple[int, int], ...] = ()
+        for node, taken in self.path:
+            if taken.option.kind == "row" and node.row <= row < taken.row:
+                return self.decision(node, taken, labels, row)
+            labels = (*labels, (taken.row, taken.option.variable))
+        return None
+
+    def following(self, row: int) -> Decision:
+        """The decision to end the first match, for a row after it."""
+        node, taken = self.path[-1]
+        return self.decision(node, taken, tuple((move.row, move.option.variable) for _, move in self.path[:-1]), row)
+
+    def decision(self, node: Node, taken: Move, labels: tuple[tuple[int, int], ...], row: int | None) -> Decision:
+        """The decision at a row: the variable, and everything else that could have come.
+
+        Args:
+            node: a node of the first match.
+            taken: the move from there.
+            labels: the rows before the node, with their variables.
+            row: the row of the move, or one that could come before it or instead of the end; None for all rows that could.
+        """
+        ends = taken.option.kind == "end"
+        is_taken = not ends and row == taken.row
+        preferred: list[Move] = []
+        for move in self.moves(node):
+            if move == taken:
+                break
+            if move.option.kind == "end" or row is None or move.row == row:
+                preferred.append(move)
+        options = self.options(node)
+        names = {move.option.variable for move in preferred if move.option.kind != "anchor"}
+        if ends:  # at the partition's last row options before the end lack moves
+            names |= {option.variable for option in options[: options.index(taken.option)] if option.kind == "row"}
+        here = self.states(labels)
+        listed = {option.variable: None for other in (node, *here) for option in self.options(other) if option.kind != "anchor"}
+        others = []
+        for variable in listed:
+            if not (is_taken and variable == taken.option.variable) and not (ends and variable < 0) and (variable >= 0 or is_taken):
+                others.append(self._other(variable, variable in names, here, node, preferred, labels, row))
+        return Decision(taken.row if row is None else row, taken.option.variable if is_taken or ends else PASSED, tuple(others))
+
+    def _other(self, variable: int, preferred: bool, here: list[Node], node: Node, before: list[Move], labels: tuple[tuple[int, int], ...], row: int | None) -> Other:
         if variable < 0:
             return Other(-1, preferred, MATCHES)
-        reasons = [self.refused(other, option) for other in here for option in self.options(other) if option.variable == variable]
+        moves = [(other, move) for other in here for move in self.moves(other) if move.option.variable == variable and row in (None, move.row)]
+        reasons = [self.refused(other, move.option, move.row) for other, move in moves]
         if all(reasons):
-            return Other(variable, preferred, REFUSED, reasons[0])
-        if any(self.found(state) is not None for state in self.states((*labels, variable))):
+            beyond = [self.refused(other, option, row) for other in here for option in self.options(other) if option.variable == variable]
+            return Other(variable, preferred, REFUSED, "CONDITION" if "CONDITION" in reasons else (reasons or [reason or OUT_OF_REACH for reason in beyond])[0])
+        taking = {self.after(other, move): None for (other, move), reason in zip(moves, reasons, strict=True) if not reason}
+        if any(self.found(state) is not None for state in taking):
             return Other(variable, preferred, MATCHES)
         ended = None
-        own = next((option for option in before if option.variable == variable and not self.refused(node, option)), None)
+        own = next((move for move in before if move.option.variable == variable and not self.refused(node, move.option, move.row)), None)
         if own is not None:
-            places = (*(option.place for _, option in self.path[: len(labels)]), own.place)
-            ended = farthest(self.program, (self.start, self.number), self.after(node, own), self.accepted, self.step, taken=places)
+            taken = [(move.option.place, move.row) for _, move in self.path[: len(labels)]] + [(own.option.place, own.row)]
+            ended = farthest(self.program, (self.start, self.number), self.after(node, own), self.accepted, self.step, taken=tuple(taken))
         return Other(variable, preferred, FAILS, ended=ended)
 
 
@@ -373,18 +568,31 @@ class Trace:
         self.pattern, self.rows, self.changed, self.max_steps = pattern, rows, changed, max_steps
         self.skip = skip or pattern.skip
         self.failed: set[Node] = set()
-        self.verdicts: dict[int, dict[int, bool]] = defaultdict(dict)
+        self.failed_from: dict[State, int] = {}
+        self._rows_of: dict[int, Sequence[int]] = {}
+        self.verdicts: dict[tuple[int, int], bool] = {}
         self.searches: dict[int, Search] = {}
         self.matches: list[Match] = []
         self.passed: dict[int, int] = {}
         self.given_up = False
-        self.shared: dict[int, dict] = {}  # see Search.farthest
+        self.shared: dict[tuple[int, int | None], dict] = {}  # see Search.farthest
         self.places_below: dict[Node, int] = {}  # see Search.reached
         self._shared_run = Run(0, 0)
-        start = rows.first
-        while search and start < rows.count and not self.given_up:
+        self.negations = Negations(pattern.strategy, pattern.windows, self._negated_holds)
+        if search and pattern.reports_all:
+            self._search_all()
+        elif search:
+            self._search_first()
+
+    def _search_first(self) -> None:
+        start, steps = self.rows.first, 0
+        while start < self.rows.count and not self.given_up:
             found = self.search(start, len(self.matches) + 1)
+            steps += found.steps
+            found.effort = found.effort or steps > MOST_TOGETHER * self.max_steps
             self.given_up = found.effort
+            if found.effort:
+                return
             if found.match is None:
                 start += 1
                 continue
@@ -393,6 +601,31 @@ class Trace:
             self.passed.update((row, found.number) for row in range(start + 1, resumed))
             start = resumed
 
+    def _search_all(self) -> None:
+        """Searches every row. If matches may not overlap, those that complete first remain."""
+        found: list[Match] = []
+        steps = 0
+        for start in range(self.rows.first, self.rows.count):
+            search = self.search(start, 0)
+            steps += search.steps
+            search.effort = search.effort or steps > MOST_TOGETHER * self.max_steps
+            if search.effort:
+                self.given_up = True
+                break
+            found += search.matches
+        if self.skip[0] == PAST_LAST:
+            if self.given_up:  # a later start row may have a match that completes first
+                found = []
+            at, left, found = 0, found, []
+            while left := [match for match in left if match.start >= at]:
+                found.append(min(left, key=lambda match: match.end))
+                at = found[-1].end
+        self.number(found)
+
+    def number(self, matches: Sequence[Match]) -> None:
+        """Gives the matches of ALL MATCHES an order, and their numbers by it."""
+        self.matches = [replace(match, number=number) for number, match in enumerate(matches, 1)]
+
     def search(self, start: int, number: int) -> Search:
         """Searches one start row."""
         self.searches[start] = Search(self, start, number)
@@ -400,7 +633,7 @@ class Trace:
 
     def empty_run(self, start: int, number: int) -> Run:
         """The run without rows. If no condition looks at the match, all start rows share it."""
-        if not self.pattern.looks and not self.pattern.windows.bounded:
+        if self.pattern.shares:
             return self._shared_run
         return Run(start, number)
 
@@ -412,6 +645,29 @@ class Trace:
                     return self.changed[comparison, at]
         return self.rows.truth(comparison, row, run)
 
+    def _negated_holds(self, variable: int, row: int, run: Run, others: Run) -> bool:
+        """Whether the condition of a negated variable is true for a row, given the match and the earlier rows of the negated group."""
+        logic = self.pattern.conditions.get(variable)
+
+        def truth(number: int) -> bool | None:
+            for at in (row, None) if self.changed else ():
+                if (number, at) in self.changed:
+                    return self.changed[number, at]
+            return self.rows.truth_between(number, row, run, others)
+
+        return logic is None or comparisons.combined(logic, truth) is True
+
+    def rows_of(self, variable: int) -> Sequence[int]:
+        """The rows that a variable may take, in order: all rows if its condition looks at the match."""
+        if variable not in self._rows_of:
+            logic, rows = self.pattern.conditions.get(variable), range(self.rows.first, self.rows.count)
+            if logic is None or variable in self.pattern.looks:
+                self._rows_of[variable] = rows
+            else:
+                run = self._shared_run
+                self._rows_of[variable] = [row for row in rows if comparisons.combined(logic, lambda number, row=row: self.truth(number, row, run)) is True]
+        return self._rows_of[variable]
+
     def resumed(self, match: Match) -> int:
         """The row where the search resumes after a match."""
         mode, mask = self.skip
@@ -419,7 +675,7 @@ class Trace:
             return match.start + 1
         if mode == PAST_LAST:
             return match.end
-        rows = [match.start + i for i, variable in enumerate(match.variables) if mask == ALL_ROWS or mask >> variable & 1]
+        rows = [row for row, variable in zip(match.rows, match.variables, strict=True) if mask == ALL_ROWS or mask >> variable & 1]
         if not rows:
             raise SkipTarget
         row = rows[0] if mode == TO_FIRST else rows[-1]

@@ -15,6 +15,8 @@ from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Window
 
+NO_END = 1 << 62
+
 
 class Shifted(list):
     """Values of a part of a partition, by the number of the row in the partition. ``first``: the row of the first value."""
@@ -59,6 +61,10 @@ class Windows:
     def bounded(self) -> bool:
         """Whether WINDOW bounds the match."""
         return bool(self.windows) and self.windows[0].kind != NO_WINDOW
+
+    def end(self, first: int) -> int:
+        """The first row outside of WINDOW if the match begins with the row ``first``; the partition's size or more without WINDOW."""
+        return self.ends[0][first] if self.bounded else NO_END
 
     def refused(self, window: int, first: int, row: int) -> str:
         """Why a row cannot be in a window that begins with the row ``first``; "" if it can."""

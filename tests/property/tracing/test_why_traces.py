@@ -84,19 +84,19 @@ FAULTS = [
     (program.Program, "_next", "if done >= here.low and began_here", "if False"),
     (program.Program, "_next", "if done < here.low", "if done <= here.low"),
     (program.Program, "_next", "done >= here.high", "done > here.high"),
-    (program.Program, "_options", '(first if here.kind == "start" else last)', '(last if here.kind == "start" else first)'),
-    (program.Program, "_options", "reversed(", "list("),
+    (program.Program, "_reached", '(first if here.kind == "start" else last)', '(last if here.kind == "start" else first)'),
+    (program.Program, "_reached", "reversed(", "list("),
     (program.Program, "needed", "- slots[around.slot][0] - 1", "- 1"),
     (program.Program, "_count_ahead", "min(map", "max(map"),
     (program.Program, "_measure", "min(depth, before + 1)", "before + 1"),
     (program, "_least", "min(least)", "sum(least)"),
-    (runs, "_keep", "(-other.needed, other.row) >= ", "(-other.needed, other.row) > "),
-    (runs, "_keep", "(-other.needed, other.row) >= (-end.needed, end.row)", "(other.needed, other.row) >= (end.needed, end.row)"),
+    (runs, "_keep", "(-other.needed, other.count) >= ", "(-other.needed, other.count) > "),
+    (runs, "_keep", "(-other.needed, other.count) >= (-end.needed, end.count)", "(other.needed, other.count) >= (end.needed, end.count)"),
     (runs, "_children", "for state in group:", "for state in group[:1]:"),
     (trace, "farthest", "and not any(", "and any("),
-    (trace.Search, "found", "after in self._failed", "after not in self._failed"),
-    (trace.Search, "refused", "node.row >= self.rows.count", "node.row >= self.rows.count - 1"),
-    (trace.Search, "refused", "self.outside(option, node.row)", "self.outside(option, node.row + 1)"),
+    (trace.Search, "ways", "after in self._failed", "after not in self._failed"),
+    (trace.Search, "refused", "row >= self.rows.count", "row >= self.rows.count - 1"),
+    (trace.Search, "refused", "self.outside(option, row)", "self.outside(option, row + 1)"),
     (trace.Search, "holds", "is True", "is not False"),
     (trace.Search, "states", "nodes = list(found)", "nodes = list(found)[:1]"),
     (trace.Search, "_other", "if variable < 0", "if variable < 1"),
@@ -135,10 +135,10 @@ def checked_or_endless(seed: int) -> None:
         if self.steps > 5_000:
             raise AssertionError("endless")
 
-    def with_(self, variable: int) -> Run:
+    def with_(self, variable: int, row: int | None = None, crossed: tuple[int, ...] = ()) -> Run:
         if self.length > 100:
             raise AssertionError("endless")
-        return taken(self, variable)
+        return taken(self, variable, row, crossed)
 
     patch = pytest.MonkeyPatch()
     try:

@@ -224,7 +224,7 @@ class Case:
             engine = changed_match(self.question, self.frozen.table, changed, search.start, search.number)
         except MatchRuntimeError:
             return
-        assert (None if engine is None else self.named(engine)) == wanted
+        assert (None if engine is None else self.named(engine.variables)) == wanted
         self.counts["changes"] += 1
 
     def check_decisions(self, search: Search, ways: list[tuple[str, ...]]) -> None:
@@ -272,7 +272,7 @@ def numbered(p: tuple, places: list[int]) -> tuple:
         return ("var", p[1], len(places) - 1)
     if p[0] in ("cat", "alt", "permute"):
         return (p[0], [numbered(part, places) for part in p[1]])
-    return (p[0], numbered(p[1], places), *p[2:]) if p[0] in ("rep", "excl") else p
+    return (p[0], numbered(p[1], places), *p[2:]) if p[0] in ("rep", "excl", "within") else p
 
 
 def least(p: tuple) -> int:
@@ -283,7 +283,7 @@ def least(p: tuple) -> int:
         return sum(map(least, p[1]))
     if p[0] == "alt":
         return min(map(least, p[1]))
-    return p[2] * least(p[1]) if p[0] == "rep" else least(p[1]) if p[0] == "excl" else 0
+    return p[2] * least(p[1]) if p[0] == "rep" else least(p[1]) if p[0] in ("excl", "within") else 0
 
 
 def depths(p: tuple) -> dict[int, int]:
@@ -303,7 +303,7 @@ def depths(p: tuple) -> dict[int, int]:
         elif p[0] == "permute":
             for order in permutations(p[1]):
                 walk(("cat", list(order)), before)
-        elif p[0] in ("rep", "excl"):
+        elif p[0] in ("rep", "excl", "within"):
             walk(p[1], before)
 
     walk(numbered(p, []), 0)

@@ -18,6 +18,7 @@ from sparkcep.spark.errors.exceptions import ClauseParseException  # noqa: E402
 from sparkcep.tracing.search.trace import Trace  # noqa: E402
 from tests.support.pages import check  # noqa: E402
 from tests.support.why_examples import EXAMPLES  # noqa: E402
+from tests.support.why_selection_examples import SELECTIONS  # noqa: E402
 
 V_TABLE = """(VALUES ('A', 1, 10), ('A', 2, 9), ('A', 3, 8), ('A', 4, 11), ('B', 1, 5), ('B', 2, 6), ('B', 3, 5), (NULL, 1, 7)) AS ticks(symbol, day, price)"""
 V = f"""SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (
@@ -28,6 +29,13 @@ V = f"""SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_examples_as_statements(spark, example):
+    why = sparkcep.why(spark, f"SELECT * FROM {example.table} MATCH_RECOGNIZE ({example.measured})", at=example.at, **example.arguments)
+    assert str(why) == example.text
+    assert why.verified
+
+
+@pytest.mark.parametrize("example", SELECTIONS[::4], ids=lambda example: example.name)
+def test_examples_of_event_selections(spark, example):
     why = sparkcep.why(spark, f"SELECT * FROM {example.table} MATCH_RECOGNIZE ({example.measured})", at=example.at, **example.arguments)
     assert str(why) == example.text
     assert why.verified

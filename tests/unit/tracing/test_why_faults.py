@@ -25,26 +25,26 @@ from tests.unit.tracing import test_why
 
 _EXPLAINER, _OVERALL, _HINTS = explain._Explainer, overall._Overall, hints.Hints
 FAULTS = [
-    (explain, "explain", "differences(trace.matches, ", "differences(trace.matches[:0], "),
-    (_EXPLAINER, "at", "match.start <= row < match.end", "match.start < row < match.end"),
+    (verify, "compared", "differences(trace.matches, ", "differences(trace.matches[:0], "),
+    (_EXPLAINER, "at", "row in match.rows", "row in match.rows[1:]"),
     (_EXPLAINER, "not_in", "if row < match.start", "if row > match.start"),
     (_EXPLAINER, "expected", "search.start > row", "search.start >= row"),
-    (_EXPLAINER, "_outside", "row - first} < ", "first - row} < "),
+    (_EXPLAINER, "outside", "row - first} < ", "first - row} < "),
     (_EXPLAINER, "_decision", "REFUSED and other.preferred", "REFUSED and not other.preferred"),
     (_EXPLAINER, "condition", "not is_conjunction(logic)", "is_conjunction(logic)"),
     (_EXPLAINER, "condition", "len(changes) == 1", "len(changes) == 2"),
     (_EXPLAINER, "ties", "keys[end + 1] == keys[first]", "keys[end + 1] != keys[first]"),
     (_EXPLAINER, "lost", "self.trace.resumed(self.trace.matches[number - 1]) + 1", "self.trace.resumed(self.trace.matches[number - 1])"),
-    (lost, "lost", "match.start <= row < match.end", "match.start <= row <= match.start"),
+    (lost, "lost", "and row in match.rows), None)", "and row in match.rows[:1]), None)"),
     (windows.Windows, "refused", "row < self.ends[window][first]", "row <= self.ends[window][first]"),
     (change, "alone", "len(changes) == 1", "len(changes) >= 1"),
     (change, "one_change", "found is not None", "found is None"),
     (causes, "_at", "if row < 0", "if row <= 0"),
     (causes, "_cause", "row + at.physical", "row - at.physical"),
-    (verify, "differences", "ours == engine", "ours != engine"),
+    (verify, "differences", "ours == list(engine)", "ours != list(engine)"),
     (verify, "with_changes", "changed, number)", "{}, number)"),
     (frozen.FrozenRows, "truth", "[row]", "[row - 1]"),
-    (machine.Machine, "_map", "node.start + node.length - 1, node.start", "node.start + node.length - 1, node.start + node.length - 1"),
+    (machine.Machine, "_map", "prior, node.start", "prior, node.row"),
     (values, "truth", "value is None", "value is False"),
     (values, "labels", "count > 3", "count > 1"),
     (comparisons, "is_conjunction", "all(map", "any(map"),
@@ -134,8 +134,8 @@ def test_faults_make_traces_lie(monkeypatch):
 
 
 def short_runs(with_):
-    def checked(self, variable: int):
+    def checked(self, *row: object):
         assert self.length <= 50
-        return with_(self, variable)
+        return with_(self, *row)
 
     return checked

@@ -1,0 +1,113 @@
+"""Traces of sparkcep.why under SKIP TILL, ALL MATCHES, windows and negation against brute force over random clauses."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import textwrap
+from collections import Counter
+
+import pytest
+
+from sparkcep.tracing.rows import machine
+from sparkcep.tracing.search import moves, negation, program, trace
+from sparkcep.tracing.search.trace import Effort
+from tests.oracle import pattern, selection
+from tests.property.tracing.why_selection import BUDGET, SelectionCase, SidedCase
+from tests.selection import first
+
+CLAUSES = 60  # per seed
+SHAPES = ("plain", "plain", "negation")
+
+
+def checked(seed: int, wanted: int, shapes: tuple[str, ...] = SHAPES, **options) -> Counter:
+    """Checks that many random clauses."""
+    rng, counts = random.Random(seed), Counter()
+    while counts["cases"] + counts["skip targets"] < wanted:
+        query = selection.random_query(rng, budget=BUDGET, shapes=shapes, **options)
+        rows = selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9]))
+        if query.strategy == selection.ANY and query.report == selection.FIRST and pattern.contains(query.pattern, ("permute",)):
+            continue  # the engine chooses each element and its row in turn, the oracle the whole order before any row
+        try:
+            case = SelectionCase(query, rows, counts)
+            if not case.check():
+                counts["too large"] += 1
+        except Effort:
+            counts["too large"] += 1
+        except AssertionError as error:
+            raise AssertionError(f"{query.to_sql()}\n{rows}\n{error}") from error
+    return counts
+
+
+@pytest.mark.parametrize("seed", first(range(100), 1, wider=3))
+def test_first_matches_equal_brute_force(seed):
+    counts = checked(seed, CLAUSES, report=selection.FIRST, shapes=("plain",))
+    for what in ("matches", "longer than adjacent", "start rows", "runs", "farthest runs", "decisions", "other options", "answers"):
+        assert counts[what] > CLAUSES // 10, counts
+
+
+@pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
+def test_all_matches_equal_brute_force(seed):
+    counts = checked(seed, CLAUSES, report=selection.ALL, shapes=("plain",))
+    for what in ("matches", "longer than adjacent", "start rows", "runs", "answers"):
+        assert counts[what] > CLAUSES // 10, counts
+
+
+@pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
+def test_negations_equal_brute_force(seed):
+    counts = checked(seed, CLAUSES, shapes=("negation", "group"))
+    for what in ("matches", "start rows", "runs", "answers"):
+        assert counts[what] > CLAUSES // 10, counts
+
+
+@pytest.mark.parametrize("seed", first(range(40), 1, wider=3))
+def test_sides_agree_with_brute_force(seed):
+    rng, counts = random.Random(seed), Counter()
+    while counts["cases"] < CLAUSES:
+        query = selection.random_query(rng, strategy=selection.ANY, shapes=("conjunction", "sided group"), budget=BUDGET)
+        if not SidedCase(query, selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9])), counts).check():
+            counts["too large"] += 1
+    for what in ("sides", "answers", "starts"):
+        assert counts[what] > CLAUSES // 10, counts
+
+
+# -- faults -------------------------------------------------------------------------------------------------------------
+
+FAULTS = [
+    (program.Program, "_begin_again", "loop.high is None or done < loop.high", "False"),
+    (program.Program, "_begin_again", '"jump", "close", "tail", "not"', '"jump", "close", "not"'),
+    (program.Program, "_begin_again", "at = loop.end", "return None"),
+    (program.Program, "after", "slot[0] or (is_first and slot[1])", "slot[0]"),
+    (program.Program, "groups", "row if slot == _EMPTY else slot", "slot"),
+    (moves.Moves, "_among", "bisect_left(rows, first)", "bisect_left(rows, first + 1)"),
+    (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "False"),
+    (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
+    (moves.Moves, "blocking", "options if again is None else again", "options"),
+    (moves.Moves, "taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
+    (trace.Search, "_fails_later", "<= node.row", ">= node.row"),
+    (trace.Search, "ways", "if found == before", "if True"),
+    (trace.Search, "_find", "match.found not in known", "True"),
+    (trace.Search, "_intervals", "first > 0 and", "first > 1 and"),
+    (trace.Search, "_intervals", 'if option.kind == "end" else row', "if False else row"),
+    (trace.Search, "_intervals", "run.before.row, run.row", "run.before.row, run.row - 1"),
+    (trace.Search, "violation", "before <= last", "before <= last + 1"),
+    (trace.Trace, "_search_all", "match.start >= at", "match.start > at"),
+    (negation.Negations, "_found", "range(after + 1, before)", "range(after + 1, before - 1)"),
+    (negation.Negations, "_group", "row < before and", "row <= before and"),
+    (machine.Machine, "value_between", "sorted([*taken, (row, self._variables[expression])])", "sorted(taken)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 2, wider=len(FAULTS)))
+def test_faults_are_found(owner, name, right, wrong, monkeypatch):
+    """The checks fail for a trace with a planted fault."""
+    function = getattr(owner, name)
+    source = textwrap.dedent(inspect.getsource(function))
+    assert right in source
+    names: dict = {}
+    exec(source.replace(right, wrong, 1), vars(inspect.getmodule(function)), names)
+    monkeypatch.setattr(owner, name, names[name])
+    with pytest.raises((AssertionError, IndexError, KeyError, ValueError, StopIteration)):
+        for seed in range(20):
+            checked(seed, 20)
+            checked(seed, 20, shapes=("negation", "group"))
