@@ -230,12 +230,6 @@ def _columns(condition: Expr, scope: Scope) -> Iterator[Expr]:
     return (node for node in scope.columns_outside(condition, calls) if node.op == "col")
 
 
-def _columns(condition: Expr, scope: Scope) -> Iterator[Expr]:
-    """The columns of a condition. An argument of CLASSIFIER is a variable."""
-    calls = [call.span for call in condition.walk() if call.op == "call" and call.value == "CLASSIFIER"]
-    return (node for node in scope.columns_outside(condition, calls) if node.op == "col")
-
-
 def sides_of(expr: Expr) -> tuple[Expr, ...]:
     """The sides of a comparison: its operands, the arguments of a call, or a column itself."""
     expr = expr.bare()
