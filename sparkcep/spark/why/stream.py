@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
@@ -111,7 +111,7 @@ class _Reader:
                 found[name] = column
         return found
 
-    def parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch | None, list[bytes], pa.Array]]:
+    def parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch | None, list[str], pa.Array]]:
         """Yields the values of some keys (None in buckets), the identity of each, and their states."""
         for batch in batches:
             if self.bucketed:
@@ -264,7 +264,8 @@ def _chosen(found: list[_Stored], which: object) -> _Stored:
 def _answer(spark: SparkSession, stored: _Stored, ran: list[Any], words: Mapping[str, object], explained: Callable[[KeyState, KeyedStream], Why], values: Values) -> Why:
     at, reader, batch = words["at"], stored.reader, int(ran[-1]["batchId"])
     partition = [key.name for key in reader.stream.plan.partition]
-    keys = StructType([] if stored.bucketed else stored.states.schema["values"].dataType.fields[: len(partition)])  # without keys, Spark's has a column, too
+    values_type = StructType() if stored.bucketed else cast(StructType, stored.states.schema["values"].dataType)
+    keys = StructType(values_type.fields[: len(partition)])  # without PARTITION BY the operator still has a column
     sent = stored.states if stored.bucketed else stored.states.select("state", *(F.col("values").getField(name).alias(f"k{i}") for i, name in enumerate(keys.names)))
     frame = sent.mapInArrow(reader.rows, reader.row_type(keys))
     chosen = _where(frame, at)

@@ -282,7 +282,8 @@ class _Explained:
                     continue
                 seen.add(node)
                 search.step()
-                accepted, below = dict(search.accepted(node)), []
+                accepted = dict(search.accepted(node))
+                below: list[tuple[Node | None, _Path]] = []
                 for option in search.options(node):
                     if option.kind == "end":
                         below.append((None, path))
