@@ -91,8 +91,8 @@ def why(
     show = [show] if isinstance(show, str) else list(show)
     words = {"at": at, "match": match, "expect": expect, "which": which}
     if type(of).__name__ == "StreamingQuery":
-        if any(part is not None for part in (sql, args, clause, partition_by, order_by)):
-            raise TypeError("a StreamingQuery is given, and a statement or clause too; give the query with at=... alone")
+        if show or any(part is not None for part in (sql, args, clause, partition_by, order_by)):
+            raise TypeError("a StreamingQuery is given, and a statement, a clause or show=... too; give the query with at=... alone")
         return _streamed(of, words, rows, redact)
     if isinstance(of, DataFrame):
         if sql is not None:

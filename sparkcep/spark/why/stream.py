@@ -33,7 +33,7 @@ from sparkcep.spark.stream.command import ran_of
 from sparkcep.spark.stream.frames.checkpoint import states_at
 from sparkcep.spark.stream.micro_batch import stream_engine, stream_of
 from sparkcep.spark.stream.progress import figures
-from sparkcep.spark.why.partition import check_condition
+from sparkcep.spark.why.partition import check_expression
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import WHY
@@ -176,7 +176,7 @@ def why_stream(
     if words["match"] is not None or words["expect"] is not None:
         raise ClauseError(WHY, f"match and expect are not answered over a stream, whose emitted matches are not stored. Ask with at alone, or about a table. {INSTEAD}", sqlstate=UNSUPPORTED)
     if at is not None:
-        check_condition(str(at))
+        check_expression(str(at))
     spark, execution, ran = SparkSession.active(), execution_of(query), ran_of(query)
     if not ran:
         raise ClauseError(WHY, f"The query has not completed a micro-batch since it started. Ask again after one, or about a table. {INSTEAD}", sqlstate=UNSUPPORTED)
