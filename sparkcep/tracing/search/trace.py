@@ -260,7 +260,7 @@ class Search:
         return None
 
     def _intervals(self, node: Node, option: Option, row: int) -> Iterator[tuple[Negation, int, int]]:
-        """The negations that matter if an option takes a row or ends the match, each with the rows before and after its interval."""
+        """The negations that matter if an option takes a row or ends the match, each with its interval."""
         negated, last, windows = self.program.negated, node.row - 1, self.pattern.windows
         for slot in self.program.passed(option):
             stop = min(windows.end(self.start), self.rows.count) if option.kind == "end" else row
