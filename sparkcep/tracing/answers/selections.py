@@ -1,8 +1,8 @@
 """Answers where rows of a match need not be adjacent, where all matches are reported, or where the pattern has ``&``.
 
-:mod:`sparkcep.tracing.answers.explain` writes the answers and asks here for the parts that differ from those of adjacent rows: why a
-run found no later row, and why a match passes over a row. Under ``p & q`` the matches are those of the engine. Each side is explained
-by itself, then the rows that fit all sides. The trace of a side is verified like any other.
+:mod:`sparkcep.tracing.answers.explain` writes the answers and asks here for the parts that differ from those of adjacent rows: why
+a run found no later row, and why a match passes over a row. Under ``p & q`` the matches are those of the engine. Each side is
+explained by itself, then the rows that fit all sides. The trace of a side is verified like any other.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Skipping:
         return lines
 
     def refused_later(self, row: int) -> list[str]:
-        """The farthest run of an earlier start row that could have taken a row, with the conditions that the row does not fulfil."""
+        """The farthest run of an earlier start row that could have taken a row, with the conditions that refuse the row."""
         best: tuple[Search, Ended] | None = None
         for start, search in self.trace.searches.items() if not self.adjacent else ():
             if start < row and search.match is None and not search.effort:

@@ -1,8 +1,8 @@
 """Negations of a pattern: no row of a variable, or no match of a group, lies between two rows of a match.
 
-The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Negations.violation`. A negation between two rows is looked at when the
-later row is taken, if its conditions read rows alone. All others wait for the finished match, since their conditions may read any
-of its rows (docs/language.md, negation).
+The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Negations.violation`. A negation between two rows is looked at when
+the later row is taken, if its conditions read rows alone. All others wait for the finished match, since their conditions may read
+any of its rows (docs/language.md, negation).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Violation:
         negation: the negation.
         after, before: the rows between which it looks, without them.
         taken: the rows of the negated variable or group, as a run of their own.
-        run: the rows of the match by which they were judged.
+        run: the rows of the match that judged them.
     """
 
     negation: Negation

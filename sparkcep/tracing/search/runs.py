@@ -132,7 +132,7 @@ _Path: TypeAlias = "tuple[int, int, _Path] | None"  # place and row of each row,
 
 @dataclass(frozen=True)
 class _End:
-    """The end of a run below a node: deepest place of the rows below the node, the rest of the rank, and the rows with their places."""
+    """The end of a run below a node: deepest place of the rows below it, the rest of the rank, and the rows with their places."""
 
     depth: int
     needed: int

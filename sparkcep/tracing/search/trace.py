@@ -25,8 +25,8 @@ from sparkcep.tracing.search.runs import Ended, Node, Run, farthest
 from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
-MOST_TOGETHER = 2  # times as many steps all start rows may take together
-MOST_PASSED = 3  # rows between two rows of a match whose decisions are included
+MOST_TOGETHER = 2  # times as many steps for all start rows together.
+MOST_PASSED = 3  # rows between two rows of a match, with decisions.
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
 Way: TypeAlias = "list[tuple[Node, Move]]"
 NOTHING: Changed = MappingProxyType({})
@@ -260,7 +260,7 @@ class Search:
         return None
 
     def _intervals(self, node: Node, option: Option, row: int) -> Iterator[tuple[Negation, int, int]]:
-        """The negations that are looked at if an option takes a row or ends the match, each with the rows between which it looks."""
+        """The negations that matter if an option takes a row or ends the match, each with its interval."""
         negated, last, windows = self.program.negated, node.row - 1, self.pattern.windows
         for slot in self.program.passed(option):
             stop = min(windows.end(self.start), self.rows.count) if option.kind == "end" else row
@@ -379,7 +379,7 @@ class Search:
         return farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=taking + 1, known=known)
 
     def next(self, ended: Ended) -> list[tuple[Option, str]]:
-        """Returns the options after a run, in order of preference, each with the reason why it does not take the row after the run."""
+        """The options after a run, in order of preference, each with the reason why it does not take the row after the run."""
         return [(option, self.refused(node, option)) for node, option in self.beyond(ended)]
 
     def beyond(self, ended: Ended) -> list[tuple[Node, Option]]:
@@ -646,7 +646,7 @@ class Trace:
         return self.rows.truth(comparison, row, run)
 
     def _negated_holds(self, variable: int, row: int, run: Run, others: Run) -> bool:
-        """Whether the condition of a negated variable is true for a row, given the match and the earlier rows of the negated group."""
+        """Whether the condition of a negated variable is true for a row, given the match and earlier rows of the negated group."""
         logic = self.pattern.conditions.get(variable)
 
         def truth(number: int) -> bool | None:

