@@ -16,7 +16,7 @@ from tests.oracle import pattern, selection
 from tests.property.tracing.why_selection import BUDGET, SelectionCase, SidedCase
 from tests.selection import first
 
-CLAUSES = 30  # per seed
+CLAUSES = 60  # per seed
 SHAPES = ("plain", "plain", "negation")
 
 
@@ -42,15 +42,17 @@ def checked(seed: int, wanted: int, shapes: tuple[str, ...] = SHAPES, **options)
 @pytest.mark.parametrize("seed", first(range(100), 1, wider=3))
 def test_first_matches_equal_brute_force(seed):
     counts = checked(seed, CLAUSES, report=selection.FIRST, shapes=("plain",))
-    for what in ("matches", "longer than adjacent", "start rows", "runs", "farthest runs", "decisions", "other options", "answers"):
+    for what in ("matches", "start rows", "runs", "farthest runs", "decisions", "other options", "answers"):
         assert counts[what] > CLAUSES // 10, counts
+    assert counts["longer than adjacent"], counts
 
 
 @pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
 def test_all_matches_equal_brute_force(seed):
     counts = checked(seed, CLAUSES, report=selection.ALL, shapes=("plain",))
-    for what in ("matches", "longer than adjacent", "start rows", "runs", "answers"):
+    for what in ("matches", "start rows", "runs", "answers"):
         assert counts[what] > CLAUSES // 10, counts
+    assert counts["longer than adjacent"], counts
 
 
 @pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
@@ -109,5 +111,5 @@ def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     monkeypatch.setattr(owner, name, names[name])
     with pytest.raises((AssertionError, IndexError, KeyError, ValueError, StopIteration)):
         for seed in range(20):
-            checked(seed, 10)
-            checked(seed, 10, shapes=("negation", "group"))
+            checked(seed, 20)
+            checked(seed, 20, shapes=("negation", "group"))
