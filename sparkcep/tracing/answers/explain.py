@@ -728,7 +728,7 @@ class _Explainer:
             return f"{name} comes first, refused:", self.condition("preferred", ended, other.variable, indent, row=row)
         self.reasons.append(Reason(other.reason, row + 1 if row < self.rows.count else 0, match.start + 1, name))
         if other.reason == "NEGATION":
-            return f"{name} would come first; a negation forbids a row before", []
+            return f"{name} would come first; a negation forbids {'it' if other.variable < 0 else 'a row before'}", []
         if other.reason == "PARTITION_END":
             return f"{name} would come first; the partition ends", []
         return f"{name} would come first; row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}", []

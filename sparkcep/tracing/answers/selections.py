@@ -403,6 +403,9 @@ class Conjunction:
             return [f"No rows that begin at row {row + 1} fit all sides: a match starts at the first row of one of its sides."]
         listed = " with ".join(f"{self.writer.listed(way.rows)} ({self.writer.labels(way.variables)})" for way in best.ways if way.rows)
         listed = listed[0].upper() + listed[1:]
+        if not best.refused and self.rows.question.plan.non_overlapping:
+            self.writer.reasons.append(Reason("LOST", row + 1, row + 1))
+            return [f"{listed} would match. AFTER MATCH SKIP PAST LAST ROW reports only matches that do not overlap, those first that are complete first."]
         if not best.refused:
             return [f"{listed} fit all sides by their rows. A negation, the window of a group or a row that may not be passed over forbids the match."]
         lines = [f"{listed} fit all sides by their rows, but conditions across & are not true:"]

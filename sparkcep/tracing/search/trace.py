@@ -524,7 +524,8 @@ class Search:
 
     def _other(self, variable: int, preferred: bool, here: list[Node], node: Node, before: list[Move], labels: tuple[tuple[int, int], ...], row: int | None) -> Other:
         if variable < 0:
-            return Other(-1, preferred, MATCHES)
+            ends = [self.refused(other, option) for other in here for option in self.options(other) if option.kind == "end"]
+            return Other(-1, preferred, REFUSED, ends[0]) if all(ends) else Other(-1, preferred, MATCHES)
         moves = [(other, move) for other in here for move in self.moves(other) if move.option.variable == variable and row in (None, move.row)]
         reasons = [self.refused(other, move.option, move.row) for other, move in moves]
         if all(reasons):
