@@ -74,6 +74,7 @@ def test_sides_agree_with_brute_force(seed):
 # -- faults -------------------------------------------------------------------------------------------------------------
 
 FAULTS = [
+    (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
     (program.Program, "_begin_again", "loop.high is None or done < loop.high", "False"),
     (program.Program, "_begin_again", '"jump", "close", "tail", "not"', '"jump", "close", "not"'),
     (program.Program, "_begin_again", "at = loop.end", "return None"),
@@ -81,7 +82,6 @@ FAULTS = [
     (program.Program, "groups", "row if slot == _EMPTY else slot", "slot"),
     (moves.Moves, "_among", "bisect_left(rows, first)", "bisect_left(rows, first + 1)"),
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "False"),
-    (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
     (moves.Moves, "blocking", "options if again is None else again", "options"),
     (moves.Moves, "taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
     (trace.Search, "_fails_later", "<= node.row", ">= node.row"),
@@ -109,5 +109,5 @@ def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     monkeypatch.setattr(owner, name, names[name])
     with pytest.raises((AssertionError, IndexError, KeyError, ValueError, StopIteration)):
         for seed in range(20):
-            checked(seed, 10)
-            checked(seed, 10, shapes=("negation", "group"))
+            checked(seed, 20)
+            checked(seed, 20, shapes=("negation", "group"))
