@@ -16,7 +16,7 @@ from tests.oracle import pattern, selection
 from tests.property.tracing.why_selection import BUDGET, SelectionCase, SidedCase
 from tests.selection import first
 
-CLAUSES = 60  # per seed
+CLAUSES = 30  # per seed
 SHAPES = ("plain", "plain", "negation")
 
 
@@ -44,7 +44,6 @@ def test_first_matches_equal_brute_force(seed):
     counts = checked(seed, CLAUSES, report=selection.FIRST, shapes=("plain",))
     for what in ("matches", "start rows", "runs", "farthest runs", "decisions", "other options", "answers"):
         assert counts[what] > CLAUSES // 10, counts
-    assert counts["longer than adjacent"], counts
 
 
 @pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
@@ -52,7 +51,6 @@ def test_all_matches_equal_brute_force(seed):
     counts = checked(seed, CLAUSES, report=selection.ALL, shapes=("plain",))
     for what in ("matches", "start rows", "runs", "answers"):
         assert counts[what] > CLAUSES // 10, counts
-    assert counts["longer than adjacent"], counts
 
 
 @pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
