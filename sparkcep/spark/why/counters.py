@@ -29,8 +29,8 @@ def count(run: Run, asked: Input, question: Question) -> Totals:
     keys = {f"__k{i}": text_of(plan, key.column) for i, key in enumerate(plan.partition)}
     order = ", ".join(text_of(plan, item.column) for item in plan.order)
     inner = [f"{text} AS {name}" for name, text in keys.items()] + [f"{texts[name]} AS {name}" for name in dict.fromkeys(counted.values())]
-    inner.append(f"struct({order or '0'}) AS __key")
-    each = [f"count(*) AS {_SIZE}", f"{'count(*) - count(DISTINCT __key)' if plan.order else '0L'} AS __ties"]
+    inner.append(f"{f'lag(struct({order}), 1) OVER ({window}) <=> struct({order})' if order else 'false'} AS __tied")  # in the window that PREV needs
+    each = [f"count(*) AS {_SIZE}", "count_if(__tied) AS __ties"]
     nulls = " OR ".join(f"{name} IS NULL" for name in keys) or "false"
     each.append(f"count_if({nulls}) AS __nulls")
     whole = [f"sum({_SIZE}) AS n", "count(*) AS partitions", "sum(__ties) AS ties", f"count_if({_SIZE} = 1) AS single", "sum(__nulls) AS nulls"]

@@ -232,6 +232,8 @@ class Program:
 
     def groups(self, option: Option) -> list[tuple[int, int]]:
         """The open groups at an option that have a row: the number of the window, and the first row."""
+        if not self._grouped:
+            return []
         return [(window, slot) for window, slot in zip(self.windows, option.slots, strict=True) if window >= 0 and isinstance(slot, int) and slot >= 0]
 
     # -- how far it is to the end -----------------------------------------------------------------------------
