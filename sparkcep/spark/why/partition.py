@@ -95,13 +95,13 @@ def _too_large(size: int, rows: int, part: str = "") -> ClauseError:
 def may_be_part(question: Question) -> bool:
     """Whether the rows within one WINDOW of a row decide everything about it.
 
-    Each start row is searched, a match lies in a WINDOW, and no condition counts matches or looks for the partition's end.
+    Each start row is searched, a match lies in a WINDOW, and no condition counts matches or looks for the partition's ends.
     """
     plan = question.plan
     strict = plan.selection is None or (plan.selection.strategy, plan.selection.report) == ("STRICT", "FIRST")
     exact = question.whole is None and plan.automaton is None and plan.changes is None
     bounded = bool(plan.windows) and plan.windows[0].kind != NO_WINDOW and plan.skip.mode == NEXT_ROW
-    return strict and exact and bounded and not question.numbered and not any(part[0] == "end" for part in walk(plan.pattern))
+    return strict and exact and bounded and not question.numbered and not any(part[0] in ("start", "end") for part in walk(plan.pattern))
 
 
 def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: str) -> ClauseError:
@@ -153,6 +153,11 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
     return FrozenRows(question, table.drop_columns([_ASKED]), first, located.size if located.in_part else None, tuple(show)), hits
 
 
+def margin(question: Question) -> int:
+    """How many rows before and after a part of a partition the engine may read, and one that shows where the part ends."""
+    return 1 + max((abs(getattr(part, "physical", 0)) for _, tree in question.probes for part in walk(tree)), default=0)
+
+
 def _part(query: str, question: Question, rows: int) -> str:
     """The rows of a query that lie within one WINDOW of the asked rows, and the neighbours that conditions read there."""
     window = question.plan.windows[0]
@@ -166,7 +171,7 @@ def _part(query: str, question: Question, rows: int) -> str:
         else:
             distance = f"{{1}} - {{0}} <= {size}"
         inside = f"{distance.format(window.order, '__from')} AND {distance.format('__to', window.order)}"
-    reach = 1 + max((abs(offset) for _, tree in question.probes for part in walk(tree) for offset in [getattr(part, "physical", 0)]), default=0)
+    reach = margin(question)
     bounded = f"SELECT *, min(IF({_ASKED}, {bounds}, NULL)) OVER () AS __from, max(IF({_ASKED}, {bounds}, NULL)) OVER () AS __to FROM ({query})"
     marked = f"SELECT *, COALESCE({inside}, false) OR {_ASKED} AS __inside FROM ({bounded})"
     placed = f"SELECT *, min(IF(__inside, {ROW}, NULL)) OVER () AS __first, max(IF(__inside, {ROW}, NULL)) OVER () AS __last FROM ({marked})"
