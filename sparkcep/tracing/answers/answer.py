@@ -85,7 +85,7 @@ class Why:
         run: the run that got farthest, None if the question has none.
         next: the comparisons that are shown.
         decisions: the decisions of matches.
-        funnel, culprits, near, hints: of a question about a whole table, which is not answered yet.
+        funnel, culprits, near: of a question about a whole table. hints: facts about the rows that often are the cause.
         rows: the numbers of the rows that were asked about.
         lines: the lines of the text form.
         shown: for ``show``, the rows with their values as text. The first value is the row's number, then ORDER BY's first key.
