@@ -67,6 +67,8 @@ class _Overall:
             if wrong := differences(trace.matches, engine[: len(trace.matches)] if trace.given_up else engine):
                 return untrue(part, words, traced(trace), engine, wrong)
         ends, blamed = self.endings()
+        for trace in self.traces:
+            trace.shared.clear()  # what farthest runs share is not needed any more
         culprits = self.culprits(blamed, words)
         if isinstance(culprits, Why):
             return culprits
