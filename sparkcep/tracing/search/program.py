@@ -283,7 +283,6 @@ class Program:
                 slots.append((row if slot == _EMPTY else slot) if isinstance(slot, int) else (slot[0], False))
         return option.at + 1, tuple(slots)
 
-<<<<<<< HEAD
     def groups(self, option: Option, row: int = -1) -> list[tuple[int, int]]:
         """The open groups at an option that have a row: the number of the window, and the first row.
 
@@ -304,13 +303,6 @@ class Program:
     def opening(self, option: Option) -> tuple[int, ...]:
         """The slots of the negations that were passed before the first row."""
         return tuple(slot for slot in self.negated if option.slots[slot][0])
-=======
-    def groups(self, option: Option) -> list[tuple[int, int]]:
-        """The open groups at an option that have a row: the number of the window, and the first row."""
-        if not self._grouped:
-            return []
-        return [(window, slot) for window, slot in zip(self.windows, option.slots, strict=True) if window >= 0 and isinstance(slot, int) and slot >= 0]
->>>>>>> deep
 
     # -- how far it is to the end -----------------------------------------------------------------------------
 
