@@ -20,7 +20,8 @@ MAX_INSTRUCTIONS = 100_000
 
 
 def compile_pattern(
-    tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, next_match: bool = False
+    tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, next_match: bool = False,
+    whole_orders: bool = False,
 ) -> p.Program:
     """Compiles a pattern tree (:mod:`sparkcep.plan.records`).
 
@@ -31,18 +32,20 @@ def compile_pattern(
         windows: number of windows. Window 0 is that of the whole pattern.
         next_match: compile for SKIP TILL NEXT MATCH. PERMUTE then chooses its order before its first row, and the body of a
             ``*`` loop ends in a SPLIT of its own, which marks the end of an iteration.
+        whole_orders: PERMUTE chooses its order before its first row also if each element takes one row.
 
     Raises:
         ClauseError: if the pattern needs too many instructions, or its nested bounds too many bits of state.
     """
-    return _Compiler(variables, runs, windows, next_match).run(tree)
+    return _Compiler(variables, runs, windows, next_match, whole_orders or next_match).run(tree)
 
 
 class _Compiler:
-    def __init__(self, variables: tuple[str, ...], with_runs: bool, windows: int, next_match: bool) -> None:
+    def __init__(self, variables: tuple[str, ...], with_runs: bool, windows: int, next_match: bool, whole_orders: bool) -> None:
         self.variables = variables
         self.with_runs = with_runs
         self.next_match = next_match
+        self.whole_orders = whole_orders
         self.again: dict[int, int] = {}
         self.inside = 1 if windows else 0  # mask of the windows around the instruction
         self.windows: list[int] = []
@@ -208,7 +211,7 @@ class _Compiler:
         self.code[at][2] = len(self.code)
 
     def _permute(self, items: tuple, flags: int, excluded: int) -> None:
-        width = 0 if all(map(straight, items)) and not self.next_match else len(items).bit_length()
+        width = 0 if all(map(straight, items)) and not self.whole_orders else len(items).bit_length()
         shift = self._field(len(items) * (1 + width))
         perm, first = len(self.perms), len(self.targets)
         self.perms.append([shift, len(items), first, width])
