@@ -30,14 +30,35 @@ from sparkcep.kernels.common import layout
 from sparkcep.kernels.vm.vm import DIVIDE_BY_ZERO, FAILED, OVERFLOW
 from sparkcep.plan.extend.arcs import BASE
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.records import CLASSIFIER_COLUMN, letter_column, parameter_column
+from sparkcep.plan.records import CLASSIFIER_COLUMN, Automaton, letter_column, parameter_column
 
 RECORDS, MATCHES = 1024, 8192  # initial sizes
 
 
 def _numbered(count: int) -> dict[str, np.ndarray]:
     """New arrays for numbered paths, and the hash table to find them."""
-    return {"numbered": np.zeros((count, 3), dtype=np.int64), "way_places": np.zeros(2 * count if count > 1 else 1, dtype=np.int64)}
+    return {"numbered": np.zeros((count, 4), dtype=np.int64), "way_places": np.zeros(2 * count if count > 1 else 1, dtype=np.int64)}
+
+
+def _reported(count: int, width: int) -> dict[str, np.ndarray]:
+    """New arrays for all matches of a call, and the hash table to find them. ``width``: the words of a match."""
+    return {"reported": np.zeros((count, width), dtype=np.int64), "reported_places": np.zeros(2 * count if count > 1 else 1, dtype=np.int64)}
+
+
+def repeats(automaton: Automaton) -> bool:
+    """Whether computations of equal matches may begin or end at different rows.
+
+    This needs BY ROWS, and an arc without a label that takes the first or the last row of a computation.
+    """
+    if not automaton.by_ways:
+        return False
+    silent = [arc for arc in automaton.arcs if arc.on != "row" or arc.label == 0]
+    begins, ends = {automaton.start}, set(automaton.final)
+    for _ in automaton.states:
+        begins |= {arc.target for arc in silent if arc.on != "row" and arc.source in begins}
+        ends |= {arc.source for arc in silent if arc.on != "row" and (arc.emits or arc.target in ends)}
+    # A row that leads to an ending state is a last one. Each longer ending without labels ends with such a row, too.
+    return any(arc.on == "row" and (arc.source in begins or arc.emits or arc.target in ends) for arc in silent)
 
 
 def _table(values: tuple[Held, ...]) -> np.ndarray:
@@ -84,6 +105,7 @@ class RegisterArrays:
         given: the columns of parameters.
         present: which arcs are valid when.
         by_ways: whether matches are distinguished by the rows they took, so that their paths have numbers.
+        repeats: whether equal matches may begin or end at different rows, see :func:`repeats`.
         labelled: whether the labels of rows are needed.
         of_letters: the bit of each letter's column.
         register_words: how many words the registers take.
@@ -99,6 +121,7 @@ class RegisterArrays:
         self.given: dict[str, pa.Array] = {}  # by parameter column
         self.present = whole(plan.automaton)
         self.by_ways = compiled.way >= 0
+        self.repeats = repeats(plan.automaton)
         self.labelled = labelled(plan) and not self.by_ways
         self.of_letters = {letter_column(letter.bit): letter.bit for letter in plan.letters}
         self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
@@ -112,7 +135,7 @@ class RegisterArrays:
 
     def forget(self) -> None:
         """Clears the hash tables, because they have entries of other rows."""
-        self.room.stamps[:] = self.room.match_stamps[:] = self.room.way_places[:] = 0
+        self.room.stamps[:] = self.room.match_stamps[:] = self.room.way_places[:] = self.room.reported_places[:] = 0
 
     def of_chunk(self, chunk: Chunk, alive: Lifetimes) -> tuple[kernels.RegisterRows, kernels.RegisterCode]:
         """Returns the arrays of a chunk's rows, and the bytecode for them."""
@@ -190,6 +213,7 @@ class RegisterArrays:
             ids=ids, float_ids=ids.view(np.float64), stack=np.zeros((RECORDS, 2), dtype=np.int64), walk=np.zeros((RECORDS, 2), dtype=np.int64),
             stamps=np.zeros(4 * RECORDS, dtype=np.int64), places=np.zeros(4 * RECORDS, dtype=np.int64),
             ways=np.zeros((RECORDS if self.labelled else 1, 2), dtype=np.int64), **_numbered(RECORDS if self.by_ways else 1),
+            **_reported(RECORDS if self.repeats else 1, self.match_width()),
             **self.match_room(MATCHES, 16 * MATCHES if self.labelled else 1), made=made, float_made=made.view(np.float64), floating=floating,
             si=np.zeros(2 * stack, dtype=np.int64), sf=np.zeros(stack, dtype=np.float64), sn=np.zeros(stack, dtype=np.uint8),
             slots=np.zeros((0, 6), dtype=np.int64), hi=none.view(np.int64), hf=none, row_labels=np.zeros(1, dtype=np.uint8),
@@ -214,7 +238,7 @@ class RegisterArrays:
     def nbytes(self) -> int:
         room = self.room
         growing = room.ids, room.stack, room.walk, room.stamps, room.places, room.ways, room.numbered, room.way_places, room.events, room.matches, room.labels
-        return sum(a.nbytes for a in growing) + self.strings.pool.nbytes
+        return sum(a.nbytes for a in (*growing, room.reported, room.reported_places)) + self.strings.pool.nbytes
 
 
 class RegisterLoop(KernelLoop):
@@ -234,13 +258,19 @@ class RegisterLoop(KernelLoop):
         self.runs, self.state = runs, runs.state
 
     def grow(self) -> None:
-        """Makes room for twice as many records, path steps or numbered paths."""
+        """Makes room for twice as many records, path steps, numbered paths or matches of the call."""
         lacking = self.state[kernels.S_DETAIL]
         if lacking == kernels.NUMBERED:
             known, fresh = int(self.state[kernels.S_KNOWN_WAYS]), _numbered(2 * len(self.runs.room.numbered))
             fresh["numbered"][: known + 1] = self.runs.room.numbered[: known + 1]
             self.replace(**fresh)
             kernels.place_ways(known, self.runs.room)
+        elif lacking == kernels.REPORTED:
+            known, old = int(self.state[kernels.S_REPORTED]), self.runs.room.reported
+            fresh = _reported(2 * len(old), old.shape[1])
+            fresh["reported"][: known + 1] = old[: known + 1]
+            self.replace(**fresh)
+            kernels.place_reported(known, self.runs.room)
         elif lacking == kernels.WAYS:
             self.more_ways()
         else:

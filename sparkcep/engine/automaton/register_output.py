@@ -39,7 +39,8 @@ class RegisterOutput:
             return found
         sizes, rows, labels = self.ways(np.asarray(found.by_event[WAY]))
         events = found.events.copy()
-        events[:, layout.E_ROWS], events[:, layout.E_LABELS] = sizes, np.cumsum(sizes) - sizes
+        begin = np.cumsum(sizes) - sizes
+        events[:, layout.E_START], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = rows[begin], sizes, begin
         return replace(found, events=events, labels=labels, rows=rows)
 
     def ways(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -74,14 +75,15 @@ class RegisterOutput:
                 held = (self.compiled.registers if spec.kind == "register" else self.compiled.emits)[spec.number]
                 null = (matches[:, M_NULLS if spec.kind == "register" else M_EMIT_NULLS] >> spec.number) & 1
                 found[f"{spec.kind}{spec.number}"] = self._values(held, matches, null.astype(bool))
-            elif spec.kind == "match_id" and not self.runs.by_ways:
+            elif spec.kind == "match_id" and (not self.runs.by_ways or self.runs.repeats):
                 found[ENDING] = self._endings(matches)
         return found
 
     def _endings(self, matches: np.ndarray) -> pa.Array:
         """The final values of each run as a string for MATCH_ID(): lifetimes, registers and the values of EMIT."""
         ends: list[list] = [matches[:, M_EXPIRED].tolist(), matches[:, M_END].tolist()]
-        for all, nulls in ((self.compiled.registers, M_NULLS), (self.compiled.emits, M_EMIT_NULLS)):
+        registers = self.compiled.registers[: len(self.automaton.declared)]  # the number of a path is not the same in another search
+        for all, nulls in ((registers, M_NULLS), (self.compiled.emits, M_EMIT_NULLS)):
             for number, held in enumerate(all):
                 ends.append(self._values(held, matches, ((matches[:, nulls] >> number) & 1).astype(bool)).to_pylist())
         return pa.array([repr(plain(end)) for end in zip(*ends, strict=True)], pa.string())

@@ -121,6 +121,7 @@ class _SideBySide(RegisterLoop):
         super().__init__(search.runs, chunk)
         self.output, self.opens = search.output, opens
         self.state[:] = 0
+        self.state[kernels.S_ONCE] = self.runs.repeats
         self.runs.forget()
         self.alive = lifetimes(self.task.plan, chunk, self.task.failures)
         self.rows, self.code = self.runs.of_chunk(chunk, self.alive)
@@ -179,7 +180,11 @@ class _SideBySide(RegisterLoop):
         if not runs.labelled:
             labels = np.zeros(int(events[:, layout.E_ROWS].max(initial=0)), dtype=np.uint8)
         first = events[:, layout.E_START]
-        by_event = self.output.by_event(first, first + events[:, layout.E_ROWS] - 1, matches, self.chunk, self.alive)
+        last = first + events[:, layout.E_ROWS] - 1
         if runs.by_ways:
-            by_event[WAY] = pa.array(matches[:, M_WORDS + runs.compiled.way])
+            ways = matches[:, M_WORDS + runs.compiled.way]
+            last = runs.room.numbered[ways, 2]
+        by_event = self.output.by_event(first, last, matches, self.chunk, self.alive)
+        if runs.by_ways:
+            by_event[WAY] = pa.array(ways)
         return MatchBatch(events, labels, np.zeros(0, dtype=np.int64), by_event=by_event)

@@ -5,7 +5,8 @@ does not pay for disorder (AFA paper, section 5.3, AFA+O). Each match is inserte
 
 A partition is append-only if rows are only inserted, and no change of an arc reaches back to rows that have arrived. In addition
 the rows arrive in their order, or all of them have ascending numbers of CONSECUTIVE BY. A run that steps from a number to the next
-one never steps over a place where a row may still arrive. The clause must speculate on all rows and may not have arcs ON EXPIRY.
+one never steps over a place where a row may still arrive. If equal matches may end at different rows, such numbers do not suffice.
+The clause must speculate on all rows and may not have arcs ON EXPIRY.
 
 Example: rows with the numbers 1, 3 and 2 of CONSECUTIVE BY arrive. A match of rows 1 to 3 is inserted by the arrival of row 2.
 """
@@ -50,7 +51,7 @@ class AppendOnly:
         there = (turns.kinds == INSERT) & ~absent
         rows = turns.order[there[turns.order]]
         foreseen = _rising(rows, rows, chunk)
-        if changes.consecutive:
+        if changes.consecutive and not self.search.runs.repeats:  # a later computation of a match may be complete earlier
             rows = np.flatnonzero(there)
             numbers, null = words(chunk.columns[changes.consecutive]).astype(np.int64), null_marks(chunk.columns[changes.consecutive]) == 1
             holes = np.bincount(chunk.partition_of(rows[null[rows]]), minlength=chunk.parts) > 0

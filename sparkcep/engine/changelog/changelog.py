@@ -19,6 +19,7 @@ If an inserted or deleted arc is valid at existing rows, runs are recomputed fro
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -64,6 +65,7 @@ class _Partition:
         forgotten: how many of the first rows have lost all their records by PUNCTUATE BY.
         needed: finds the records that PUNCTUATE BY leaves needed; None if it does not apply.
         held: the ids of the partition's matches.
+        counts: how many computations give each match, see :func:`sparkcep.engine.changelog.consolidate.report`.
     """
 
     number: int = 0
@@ -74,6 +76,7 @@ class _Partition:
     forgotten: int = 0
     needed: NeededRuns | None = None
     held: Ids = field(default_factory=dict)
+    counts: Counter[bytes] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,8 @@ class Changelog:
         yield from self._report()
 
     def _report(self) -> Iterator[Found]:
-        self.here.number = yield from report(self.search, self.chunk, self.alive, int(self.state[c.S_PART]), self.log.changes(), self.here.number, self.here.held)
+        here, part = self.here, int(self.state[c.S_PART])
+        here.number = yield from report(self.search, self.chunk, self.alive, part, self.log.changes(), here.number, here.held, here.counts)
 
     def _acting(self, order: np.ndarray) -> np.ndarray:
         """The rows that do anything when they arrive. Most arcs in default mode have their changes from the start."""

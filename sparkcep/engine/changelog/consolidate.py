@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -28,17 +29,19 @@ from sparkcep.kernels.common import layout
 _WORDS = np.array(["retract", "insert"], dtype=object)
 
 
-def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges, number: int, held: Ids) -> Generator[Found, None, int]:
+def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges, number: int, held: Ids, counts: Counter[bytes]) -> Generator[Found, None, int]:
     """Yields a partition's changes as matches, and returns the number of its last change.
 
     Args:
         alive: the lifetimes of the chunk's rows.
         number: the number of the last change that was emitted before.
         held: the ids of the existing matches, which the changes update.
+        counts: by match, how many computations give it. The changes update it. It is used if computations of equal matches may
+            begin or end at different rows.
     """
     if not len(changes.turn):
         return number
-    left = _differing(search, chunk, alive, part, changes)
+    left = _first_and_last(search, changes, counts) if search.runs.repeats else _differing(search, chunk, alive, part, changes)
     left = left[np.lexsort((changes.comes[left], changes.turn[left]))]
     if len(left):
         yield Found(chunk, logged(search.task, chunk, _found(search, chunk, alive, part, changes.chosen(left), number), held))
@@ -69,8 +72,7 @@ def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, 
     if search.task.plan.rows != "one" and not search.runs.by_ways:
         return np.arange(count)
     ends = np.cumsum(changes.sizes)
-    words = np.where((search.runs.room.floating == 1) & (changes.words == NEGATIVE_ZERO), 0, changes.words)
-    keys = np.column_stack([changes.turn, changes.rows[ends - changes.sizes], changes.rows[ends - 1], words])
+    keys = np.column_stack([changes.turn, changes.rows[ends - changes.sizes], changes.rows[ends - 1], _grouped(search, changes)])
     gone: dict[bytes, int] = {}
     pairs: list[tuple[int, int]] = []
     for i, (key, comes) in enumerate(zip(map(bytes, keys), changes.comes.tolist(), strict=True)):
@@ -90,6 +92,34 @@ def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, 
                 numbers = _numbers(table.column(leaf.name))
                 equal &= numbers[::2] == numbers[1::2]
     return np.setdiff1d(np.arange(count), some[np.repeat(equal, 2)])
+
+
+def _grouped(search: RegisterRuns, changes: MatchChanges) -> np.ndarray:
+    """The words of the matches as GROUP BY distinguishes values: -0.0 becomes 0.0."""
+    return np.where((search.runs.room.floating == 1) & (changes.words == NEGATIVE_ZERO), 0, changes.words)
+
+
+def _first_and_last(search: RegisterRuns, changes: MatchChanges, counts: Counter[bytes]) -> np.ndarray:
+    """The insertions of matches that no computation gave before, and the retractions of those that none gives any more. int64.
+
+    What changes give a match and take it away in one turn does not count. A path is part of a match's words, so these identify it.
+    """
+    keys = [key.tobytes() for key in _grouped(search, changes)]
+    left: list[int] = []
+    ends = np.append(np.flatnonzero(np.diff(changes.turn)) + 1, len(keys)).tolist()
+    for low, high in zip([0, *ends], ends):
+        before: dict[bytes, int] = {}
+        noted: dict[tuple[bytes, bool], int] = {}
+        for i, comes in enumerate(changes.comes[low:high].tolist(), low):
+            before.setdefault(keys[i], counts[keys[i]])
+            noted.setdefault((keys[i], comes), i)
+            counts[keys[i]] += 1 if comes else -1
+        for key, count in before.items():
+            if (count > 0) != (counts[key] > 0):
+                left.append(noted[key, count == 0])
+            if not counts[key]:
+                del counts[key]
+    return np.array(sorted(left), dtype=np.int64)
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

@@ -24,6 +24,10 @@ number of the last match need to be saved. Matches that have been emitted are no
 are taken as far as no earlier row can arrive before the end of the lifetimes. The others are taken once that is known, so the time
 up to which they were taken is saved, too.
 
+With BY ROWS, arcs without a label may begin or end a computation. Then equal matches can have different first rows, and can be
+complete at different rows. So all matches of the call are kept in a table (``reported``). A partition is left with the first row of
+the first computation of each match that a current run can still repeat.
+
 Example: state S has an arc to the final state T with ``SET low = v``, and T has an arc to itself with the fence ``v > low`` and
 ``SET low = v``. The rows 0, 1, 2 have v = 3, 1, 5. The record after row 0 is (T, first 0, low 3), and after row 1 it is (T, first
 1, low 1). After row 2 there are (T, first 1, low 5) and (T, first 2, low 5). The matches are the rows 0; 1; 1, 2; and 2.
@@ -89,8 +93,12 @@ CAST = -1000  # added to an error of the interpreter: the conversion to a regist
 # S_OPENED, S_INITIAL, S_BASE: whether the partition has begun, how many records it has before its first row, the arc lists that
 #   made them.
 # S_KNOWN_WAYS: how many paths have numbers.
-S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, S_BASE, S_KNOWN_WAYS, STATE_SIZE = range(16)
-RECORDS, MATCHES, LABELS, WAYS, NUMBERED = range(5)  # in S_DETAIL: what is full
+# S_ONCE, S_REPORTED: whether the table of all matches is used, and how many matches it has.
+(
+    S_PART, S_ROW, S_SIDE, S_COUNT, S_NUMBER, S_EVENTS, S_LABELS, S_WAYS, S_STAMP, S_DETAIL, S_ARC, S_OPENED, S_INITIAL, S_BASE, S_KNOWN_WAYS, S_ONCE,
+    S_REPORTED, STATE_SIZE,
+) = range(18)  # fmt: skip
+RECORDS, MATCHES, LABELS, WAYS, NUMBERED, REPORTED = range(6)  # in S_DETAIL: what is full
 
 
 class ArcGraph(NamedTuple):
@@ -176,8 +184,11 @@ class RunRoom(NamedTuple):
         stamps, places: table of equal records.
         match_stamps, match_places: table of equal matches.
         ways: int64 (n, 2), the path before, and the label of the arc that took the row.
-        numbered: int64 (n, 3), the same with the row, from 1 on, if paths have numbers. Each is there once.
+        numbered: int64 (n, 4), the same with the row, from 1 on, if paths have numbers. Each is there once. The last column is the
+            first row of the first computation whose match had the path, plus one; 0 if there is none.
         way_places: table of the numbered paths.
+        reported: int64 (n, words of a match), all matches of the call, from 1 on, if S_ONCE.
+        reported_places: table of these matches.
         events, labels: as in :mod:`sparkcep.kernels.common.layout`.
         matches, float_matches: words of the matches, in the same memory.
         made, float_made: the current record.
@@ -195,6 +206,8 @@ class RunRoom(NamedTuple):
     ways: np.ndarray
     numbered: np.ndarray
     way_places: np.ndarray
+    reported: np.ndarray
+    reported_places: np.ndarray
     events: np.ndarray
     matches: np.ndarray
     float_matches: np.ndarray
@@ -372,6 +385,7 @@ def _way(before, label, q, room, state):
         room.numbered[way, 0] = before
         room.numbered[way, 1] = label
         room.numbered[way, 2] = q
+        room.numbered[way, 3] = 0
         room.way_places[at] = way
         state[S_KNOWN_WAYS] = way
     return room.way_places[at]
@@ -407,6 +421,55 @@ def _emitted(event, stamp, room):
     return False
 
 
+@embedded
+def _place_of_match(words, reported, room):
+    """Cell of ``reported_places`` with an equal match, or the free cell for it.
+
+    ``reported``: how many matches the table has. A cell with a greater number is free, because its row is taken once more.
+    """
+    width = room.reported.shape[1]
+    mask = np.int64(room.reported_places.shape[0] - 1)
+    h = np.uint64(0x9E3779B97F4A7C15)
+    for i in range(width):
+        h = _mixed(h, _normal(words[i], room.floating[i]))
+    at = np.int64(h >> np.uint64(1)) & mask
+    while 0 < room.reported_places[at] <= reported:
+        other = room.reported_places[at]
+        i = 0
+        while i < width and room.reported[other, i] == _normal(words[i], room.floating[i]):
+            i += 1
+        if i == width:
+            break
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def place_reported(count, room):
+    """Enters the first ``count`` matches into the table ``reported_places``, which is empty."""
+    for match in range(1, count + 1):
+        room.reported_places[_place_of_match(room.reported[match], match - 1, room)] = match
+
+
+@embedded
+def _enter(event, way, group, room, state):
+    """Enters the match ``event`` of the path ``way`` into the table of all matches. Returns whether it was there (1) or not (0), or
+    -1 if the table is full."""
+    reported = state[S_REPORTED]
+    at = _place_of_match(room.matches[event], reported, room)
+    if 0 < room.reported_places[at] <= reported:
+        return np.int64(1)
+    if reported + 1 == room.reported.shape[0]:
+        return np.int64(-1)
+    for i in range(room.reported.shape[1]):
+        room.reported[reported + 1, i] = _normal(room.matches[event, i], room.floating[i])
+    room.reported_places[at] = reported + 1
+    state[S_REPORTED] = reported + 1
+    if room.numbered[way, 3] == 0 or group + 1 < room.numbered[way, 3]:
+        room.numbered[way, 3] = group + 1
+    return np.int64(0)
+
+
 @kernel
 def _matched(event, arc, q, expired, graph, values, rows, room):
     """Writes the words of the match ``event`` from the current record, which ``arc`` has completed. Returns 0 or an error."""
@@ -437,10 +500,20 @@ def _matched(event, arc, q, expired, graph, values, rows, room):
     return np.int64(0)
 
 
+@inlined
+def lacking(what, state):
+    """Notes which array is full, and returns GROW."""
+    state[S_DETAIL] = what
+    return GROW
+
+
 @kernel
-def _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches, state):
+def _emit(arc, q, group, stamp, again, graph, values, rows, room, labelled, max_matches, state):
     """Reports the match that the current record completes, unless it was reported before. Returns DONE, or an outcome that says why
-    not."""
+    not. ``again``: all matches that end at the row were reported by an earlier call."""
+    way = room.made[values.way[0]] if values.way[0] >= 0 else np.int64(-1)
+    if way == 0:  # no arc with a label has taken a row
+        return DONE
     event = state[S_EVENTS]
     if event == room.events.shape[0]:
         state[S_DETAIL] = MATCHES
@@ -451,7 +524,13 @@ def _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches
         state[S_DETAIL] = bad
         state[S_ARC] = arc
         return ERROR
-    if _emitted(event, stamp, room):
+    if state[S_ONCE] == 1:
+        reported = _enter(event, way, group, room, state)
+        if reported < 0:
+            return lacking(REPORTED, state)
+        if reported == 1 or again:
+            return DONE
+    elif _emitted(event, stamp, room):
         return DONE
     length = q - group + 1
     used = state[S_LABELS]
@@ -468,15 +547,15 @@ def _emit(arc, q, group, stamp, graph, values, rows, room, labelled, max_matches
     room.events[event, E_NUMBER] = state[S_NUMBER]
     room.events[event, E_LABELS] = used if labelled else 0
     if labelled:
-        way = room.made[I_WAY]
+        step = room.made[I_WAY]
         last = used + length
         if on == ON_ROW:
             last -= 1
             room.labels[last] = graph.arcs[arc, A_LABEL]
         while last > used:
             last -= 1
-            room.labels[last] = room.ways[way, 1]
-            way = room.ways[way, 0]
+            room.labels[last] = room.ways[step, 1]
+            step = room.ways[step, 0]
         state[S_LABELS] = used + length
     state[S_EVENTS] = event + 1
     return DONE
@@ -503,13 +582,6 @@ def _open(q, stamp, graph, values, rows, room, state):
     room.stack[0, 0] = 0
     room.stack[0, 1] = graph.first_silent[rows.base[q] + graph.start[0]]
     return DONE
-
-
-@inlined
-def lacking(what, state):
-    """Notes which array is full, and returns GROW."""
-    state[S_DETAIL] = what
-    return GROW
 
 
 @inlined
@@ -652,8 +724,8 @@ def take_row(q, high, opening, emitted, limit, expired, context, state):
             state[S_ARC] = arc
             return ERROR
         # ---- The match that it completes.
-        if (on == ON_EXPIRY or not emitted) and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
-            outcome = _emit(arc, q, group, stamp, graph, values, rows, room, context.labelled, context.max_matches, state)
+        if (on == ON_EXPIRY or not emitted or state[S_ONCE] == 1) and (graph.arcs[arc, A_EMITS] == 1 or graph.final[target] == 1):
+            outcome = _emit(arc, q, group, stamp, emitted and on != ON_EXPIRY, graph, values, rows, room, context.labelled, context.max_matches, state)
             if outcome != DONE:
                 return outcome
             if graph.arcs[arc, A_EMITS] == 1:
@@ -704,7 +776,7 @@ def run(context, opens, state):
     ``opens`` int64 (partitions, OPEN_WIDTH) has in O_START the first row whose matches have not been emitted. A growing partition
     is left with its position there, and with the first row of its oldest run in O_COVERED.
     """
-    graph, rows, room = context.graph, context.rows, context.room
+    graph, values, rows, room = context.graph, context.values, context.rows, context.room
     parts = rows.offsets.shape[0] - 1
     while state[S_PART] < parts:
         part = state[S_PART]
@@ -736,6 +808,7 @@ def run(context, opens, state):
                 used = state[S_LABELS]
                 ways = state[S_WAYS]
                 number = state[S_NUMBER]
+                reported = state[S_REPORTED]
                 emitted = q < opens[part, O_START]
                 expired = BEFORE_ALL if not emitted else opens[part, O_EXPIRED] if q == opens[part, O_START] - 1 else ENDLESS
                 outcome = take_row(q, high, False, emitted, opens[part, O_LIMIT], expired, context, state)
@@ -744,12 +817,17 @@ def run(context, opens, state):
                     state[S_LABELS] = used
                     state[S_WAYS] = ways
                     state[S_NUMBER] = number
+                    state[S_REPORTED] = reported
                     return outcome
             state[S_ROW] = q + 1
         if going:
             first = max(state[S_ROW], low)
             for k in range(state[S_COUNT]):
                 first = min(first, room.ids[state[S_SIDE], k, I_FIRST])
+                if state[S_ONCE] == 1:
+                    reported = room.numbered[room.ids[state[S_SIDE], k, values.way[0]], 3]
+                    if reported > 0:
+                        first = min(first, reported - 1)
             opens[part, O_COVERED] = first
             opens[part, O_START] = max(state[S_ROW], opens[part, O_START])
             opens[part, O_NUMBER] = state[S_NUMBER]
