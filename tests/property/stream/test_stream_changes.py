@@ -160,7 +160,10 @@ def advanced(stream: KeyedStream, table: pa.Table, events: list[Event], batch: i
 
 
 def compared(text: str, rng: random.Random, keys: int = 4, batches: int = 9, identified: bool = True) -> tuple[int, int]:
-    """(changes emitted, retractions among them) of one clause over one stream. ``identified``: now and then with MATCH_ID(), too."""
+    """(changes emitted, retractions among them) of one clause over one stream.
+
+    ``identified``: now and then with MATCH_ID(), too.
+    """
     held = rng.choice(["", "SPECULATE ALL", "SPECULATE NONE", "SPECULATE INTERVAL '2' MICROSECONDS"])
     ahead = {"SPECULATE NONE": 0, "SPECULATE INTERVAL '2' MICROSECONDS": 2}.get(held, 1 << 40)
     own = OWN + rng.choice(["", IDENTIFIED] if identified else [""])

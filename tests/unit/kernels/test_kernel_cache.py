@@ -363,7 +363,7 @@ def squares(values):
 
 @pytest.mark.process
 def test_interpreted_kernels_give_what_compiled_ones_give(tmp_path):
-    program = "import pickle, sys\nfrom tests import test_kernel_cache as t\nsys.stdout.buffer.write(pickle.dumps(list(t.answers())))"
+    program = "import pickle, sys\nfrom tests.unit.kernels import test_kernel_cache as t\nsys.stdout.buffer.write(pickle.dumps(list(t.answers())))"
     environment = os.environ | {"SPARKCEP_INTERPRET": "always", "SPARKCEP_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=300)
     assert kernel_files(tmp_path) == []

@@ -216,7 +216,7 @@ def test_a_page_escapes_the_statement():
 
 
 def test_the_picture_of_the_page_about_why():
-    """``python -m tests.why_pictures`` writes the pictures of the documentation."""
+    """``python -m tests.docs.why_pages --write`` writes the pictures of the documentation."""
     (timeline,) = answered(BY_NAME["E1"]).timelines
     assert (ROOT / "docs" / "why_null.svg").read_text(encoding="utf-8") == svg(timeline)
 
