@@ -56,4 +56,4 @@ def test_a_part_answers_like_the_whole(seed):
                 assert said(part, row) == wanted, (case.text, row)
                 counts["rows"] += 1
                 counts["in no match"] += wanted[-1]
-    assert counts["in no match"] > 5 and counts["rows"] - counts["in no match"] > 5, counts
+    assert counts["rows"] > counts["in no match"] > 0, counts
