@@ -85,11 +85,8 @@ FAULTS = [
     (trace.Search, "_find", "match.found not in known", "True"),
     (trace.Search, "_intervals", "first > self.rows.first and", "first > self.rows.first + 1 and"),
     (trace.Search, "_intervals", 'if option.kind == "end" else row', "if False else row"),
-    (trace.Search, "_intervals", "run.before.row, run.row", "run.before.row, run.row - 1"),
-    (trace.Search, "violation", "before <= last", "before <= last + 1"),
     (trace.Trace, "_search_all", "match.start >= at", "match.start > at"),
     (negation.Negations, "_found", "range(after + 1, before)", "range(after + 1, before - 1)"),
-    (negation.Negations, "_group", "row < before and", "row <= before and"),
     (machine.Machine, "value_between", "sorted([*taken, (row, self._variables[expression])])", "sorted(taken)"),
 ]  # fmt: skip
 
