@@ -155,5 +155,5 @@ def test_a_users_file_is_checked(tmp_path, checker):
     for name, more in written.items():
         (tmp_path / name).write_text(f"{USE}{more}\n")
     done = subprocess.run([sys.executable, "-m", *checker, *written], cwd=tmp_path, capture_output=True, text=True, check=False)  # at once: a start takes seconds
-    found = set(re.findall(r"(\w+\.py):(\d+)", done.stdout))
+    found = set(re.findall(r"(\w+\.py):(\d+)\b.* error: ", done.stdout))
     assert found == {(name, str(USE.count("\n") + 1)) for name, more in written.items() if more}, done.stdout + done.stderr
