@@ -63,6 +63,9 @@ FAULTS = [
 ]  # fmt: skip
 
 
+ENDLESS = "not match.variables or "  # without it an empty match is found at one row for ever
+
+
 def checks() -> None:
     """Everything that tests/unit/tracing/test_why.py knows, without the tests that plant faults themselves."""
     for example in test_why.EXAMPLES:
@@ -108,7 +111,7 @@ def random_rows(seed: int):
             yield case.frozen
 
 
-@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in OF_TRACES], 2, wider=len(OF_TRACES)))
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in OF_TRACES if fault[2] != ENDLESS], 2, wider=len(OF_TRACES)))
 def test_a_trace_with_a_fault_explains_nothing(owner, name, right, wrong, monkeypatch):
     """If a planted fault changes the matches of a trace, the answers to both questions are rule 27's."""
     found = [(rows, rows.matches()) for rows in islice(random_rows(5), 25)]
