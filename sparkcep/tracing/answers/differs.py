@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from sparkcep.plan.plan import LETTERS
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.values import Values, labels, listed
+from sparkcep.tracing.answers.values import Values, labels, row_spans
 from sparkcep.tracing.conditions.question import ROW
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import Difference
@@ -50,7 +50,7 @@ def untrue(
 def _matched(rows: FrozenRows, match: Found) -> str:
     if not match.rows:
         return f"an empty match at row {match.start + 1}"
-    return f"{listed(match.rows)} ({labels([rows.question.name(variable) for variable in match.variables])})"
+    return f"{row_spans(match.rows)} ({labels([rows.question.name(variable) for variable in match.variables])})"
 
 
 def _redacted(rows: FrozenRows) -> Iterable[dict[str, object]]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.draw.timeline import Timeline
-from sparkcep.errors import SEMANTIC, ClauseError, offered
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.causes import causes
@@ -23,9 +21,9 @@ from sparkcep.tracing.answers.change import Change, closest, one_change
 from sparkcep.tracing.answers.differs import UNTRUE, untrue
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.selections import Conjunction, Skipping
-from sparkcep.tracing.answers.values import Values, labels, listed, truth
+from sparkcep.tracing.answers.values import Names, Values, no_match, row_spans, truth, variable_named
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
-from sparkcep.tracing.conditions.question import WHY, sides_of
+from sparkcep.tracing.conditions.question import sides_of
 from sparkcep.tracing.forms.lines import COMPARISON, Line
 from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged, shown_column
@@ -102,12 +100,11 @@ class _Untrue(Exception):
     """The engine does not confirm a change. The answer about it is the argument."""
 
 
-class _Explainer:
+class _Explainer(Names):
     def __init__(self, rows: FrozenRows, trace: Trace, values: Values, asked: Asked) -> None:
-        self.rows, self.trace, self.values, self.asked = rows, trace, values, asked
-        self.question, self.plan = rows.question, rows.question.plan
+        super().__init__(rows, values)
+        self.trace, self.asked = trace, asked
         self.pictures = Timelines(rows, trace, lambda value: values.text(value, quoted=False), values.redact)
-        self.partition = " and ".join(f"{key.name} = {values.text(self._key(key.column), kind='k')}" for key in self.plan.partition)
         self.reasons: list[Reason] = []
         self.shown: list[Shown] = []
         self.decisions: list[ShownDecision] = []
@@ -117,9 +114,6 @@ class _Explainer:
         self.reached: Ended | None = None  # the run of a question about a variable
         self.passed_over: Match | None = None  # a lost match with the row
         self.skipping = Skipping(self, trace)
-
-    def _key(self, column: str) -> Any:
-        return self.rows.table[column][0].as_py() if self.rows.table.num_rows else None
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -170,7 +164,7 @@ class _Explainer:
 
     def null_keys(self) -> list[str]:
         """A hint if a key of the partition is NULL."""
-        names = [key.name for key in self.plan.partition if self._key(key.column) is None]
+        names = [key.name for key in self.plan.partition if self.key(key.column) is None]
         if not names or not self.rows.table.num_rows:
             return []
         return [f"Hint: {' and '.join(names)} {'are' if len(names) > 1 else 'is'} NULL here. All rows with a NULL key are one partition."]
@@ -232,34 +226,13 @@ class _Explainer:
         """The number of the match that is asked about. Raises ClauseError if there is none with this number."""
         number, count = self.asked.match, len(self.trace.matches)
         if number is None or not 1 <= number <= count:
-            there = f"has {count} match{'es' if count > 1 else ''}" if count else "has 0 matches"
-            instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
-            raise ClauseError(WHY, f"match={number}: the partition {there}. {instead}", sqlstate=SEMANTIC)
+            raise no_match(number, count)
         return number
 
     # -- names ----------------------------------------------------------------------------------------------
 
-    def row(self, row: int) -> str:
-        """A row by its number and its first ORDER BY key."""
-        if not self.plan.order:
-            return f"row {row + 1}"
-        key = self.plan.order[0]
-        return f"row {row + 1} ({key.name} {self.values.text(self.rows.column(key.column)[row], quoted=False)})"
-
-    def head(self, row: int) -> str:
-        """A row at the beginning of an answer."""
-        return self.row(row).capitalize().replace("Row", "Row", 1) + (f" of {self.partition}" if self.partition else "")
-
     def span(self, first: int, last: int) -> str:
         return f"row {first + 1}" if first == last else f"rows {first + 1}-{last + 1}"
-
-    def listed(self, rows: Sequence[int]) -> str:
-        """The numbers of rows, adjacent ones as a span."""
-        return listed(rows)
-
-    def labels(self, variables: Sequence[int]) -> str:
-        """The names of variables; more than three equal ones as a number."""
-        return labels([self.question.name(variable) for variable in variables])
 
     def which(self, option: Option) -> str:
         """An option, with the number of its place if its variable has several."""
@@ -421,7 +394,7 @@ class _Explainer:
         change = one_change(self.rows, self.trace.pattern, search, ended)
         if change is None:
             rows = sorted({spot.row for spot in spots})
-            return [f"No single comparison at {self.listed(rows)} would make a match."]
+            return [f"No single comparison at {row_spans(rows)} would make a match."]
         return [self._change(change)]
 
     def _change(self, change: Change) -> str:
@@ -434,7 +407,7 @@ class _Explainer:
         match = change.match
         if not match.variables:
             return f'If "{text}" were {truth(change.truth)} at row {change.row + 1}, an empty match would start here.'
-        rows = self.listed(match.rows)
+        rows = row_spans(match.rows)
         return f'If "{text}" were {truth(change.truth)} at row {change.row + 1}, {rows} would match: {self.labels(match.variables)}.'
 
     # -- question 1: why no match starts here ---------------------------------------------------------------
@@ -454,7 +427,7 @@ class _Explainer:
         if self.run is None:
             self.run = self._run(ended)
         if ended.places:
-            rows = self.listed(ended.rows)
+            rows = row_spans(ended.rows)
             lines = [f"{indent}No match starts here. The run that got farthest took {rows}: {self.labels(ended.variables)}."]
             lines += self.ended(search, ended, f"{indent}  ")
         else:
@@ -515,7 +488,7 @@ class _Explainer:
             return self.skipping.refused_later(row)
         search, ended = best
         what = f"took it as {self.question.name(ended.variables[ended.rows.index(row)])}" if row in ended.rows else "ended here"
-        lines = [f"As a later row: the run of {self.listed(ended.rows)} ({self.labels(ended.variables)}) {what}."]
+        lines = [f"As a later row: the run of {row_spans(ended.rows)} ({self.labels(ended.variables)}) {what}."]
         return [*lines, *self.ended(search, ended), *(f"  {text}" for text in self.changed(search, ended))]
 
     def lost(self, row: int) -> list[str]:
@@ -531,7 +504,7 @@ class _Explainer:
         skip = {PAST_LAST: "PAST LAST ROW", NEXT_ROW: "TO NEXT ROW"}.get(mode) or f"TO {'FIRST' if mode == TO_FIRST else 'LAST'} {names}"
         resumed = self.trace.resumed(self.trace.matches[number - 1]) + 1
         return [
-            f"Lost to match {number}: {self.listed(found.rows)} would match ({self.labels(found.variables)}), but match {number} "
+            f"Lost to match {number}: {row_spans(found.rows)} would match ({self.labels(found.variables)}), but match {number} "
             f"{self.skipping.takes(number, found)}, and AFTER MATCH SKIP {skip} goes on at row {resumed}. AFTER MATCH SKIP TO NEXT ROW reports both."
         ]
 
@@ -539,7 +512,7 @@ class _Explainer:
         """Why a row is not in a match."""
         if row in match.rows:
             return [f"{head} is in match {match.number}.", *self.match(match.number, first=False)]
-        taken = f"takes {self.listed(match.rows)}: {self.labels(match.variables)}" if match.variables else f"is empty, at row {match.start + 1}"
+        taken = f"takes {row_spans(match.rows)}: {self.labels(match.variables)}" if match.variables else f"is empty, at row {match.start + 1}"
         lines = [f"{head} is not in match {match.number}, which {taken}."]
         if row < match.start:
             lines.append("It lies before the match's first row. A match starts at the earliest row where one is found:")
@@ -603,15 +576,13 @@ class _Explainer:
                     self.reasons.append(Reason("PREFERRED", taken.row + 1, match.start + 1, self.question.name(taken.option.variable)))
                     which = f"At row {taken.row + 1} {self.which(taken.option)} is preferred to {self.which(move.option)}"
                     which += f" at row {move.row + 1}." if move.row != taken.row else "."
-                    return [f"  Another way has it: {self.labels(variables)}, {self.listed(rows)}. {which}"]
+                    return [f"  Another way has it: {self.labels(variables)}, {row_spans(rows)}. {which}"]
         return []
 
     def expected(self, row: int, expect: str, inside: list[Match], head: str) -> list[str]:
         """Why a row is not a variable."""
-        mask = self.question.scope.ids.get(expect.lower())
-        if mask is None:
-            raise ClauseError(WHY, f"expect={expect!r} is not a variable of PATTERN{offered(expect, self.plan.variables)}", sqlstate=SEMANTIC)
-        variable, name = mask, self.plan.variables[mask]
+        variable = variable_named(self.question, expect)
+        name = self.plan.variables[variable]
         best: tuple[Search, Node, Option, tuple[tuple[int, int], ...]] | None = None
         names: dict[str, None] = {}
         for search in self.trace.searches.values():
@@ -636,7 +607,7 @@ class _Explainer:
         lines = [f"{head} is {'' if is_it else 'not '}{name}."]
         start = search.start
         rows, variables = tuple(at for at, _ in labels), tuple(label for _, label in labels)
-        lines.append(f"The run of {self.listed(rows)} ({self.labels(variables)}) lets {name} come here:" if labels else f"As a start row {name} may come first:")
+        lines.append(f"The run of {row_spans(rows)} ({self.labels(variables)}) lets {name} come here:" if labels else f"As a start row {name} may come first:")
         ended = Ended(start, search.number, (0,) * len(labels), variables, rows, (), 0, 0)
         places = self.trace.pattern.program.places
         self.reached = replace(ended, places=tuple(map(places.index, variables)))
@@ -672,7 +643,7 @@ class _Explainer:
             self.reasons.append(Reason("EMPTY_MATCH", match.start + 1, match.start + 1))
             lines = [f"Match {number}{of} is empty: it starts at {self.row(match.start)} and takes no row."]
         else:
-            lines = [f"Match {number}{of} takes {self.listed(match.rows)}: {self.labels(match.variables)}."]
+            lines = [f"Match {number}{of} takes {row_spans(match.rows)}: {self.labels(match.variables)}."]
         if self.trace.pattern.reports_all:
             return lines + self.skipping.one_of_all(match)
         names = max((len(self.question.name(variable)) for variable in match.variables), default=0)

@@ -15,6 +15,7 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.tracing.answers.answer import Shown, Why
 from sparkcep.tracing.answers.change import closest
 from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.values import row_spans
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged
 from sparkcep.tracing.rows.sides import Side, best_combined, sides_of
@@ -36,7 +37,6 @@ class Writer(Protocol):
     shown: list[Shown]
 
     def row(self, row: int) -> str: ...
-    def listed(self, rows: Sequence[int]) -> str: ...
     def labels(self, variables: Sequence[int]) -> str: ...
     def condition(self, role: str, ended: Ended, variable: int, indent: str, head: str = "", *, row: int | None = None, judged: Judged | None = None) -> list[str]: ...
     def of_condition(self, variable: int, ended: Ended, row: int | None = None) -> Reason: ...
@@ -66,7 +66,7 @@ class Skipping:
         if not later:
             return blocked or None
         writer, question = self.writer, self.writer.question
-        where = writer.listed(later)
+        where = row_spans(later)
         if later.stop < writer.rows.count:
             where += f"; the next {writer.outside(0, ended.start, later.stop, 'WINDOW').removeprefix('the ')}"
         lines = [f"{indent}It ended because no later row goes on ({where}). The pattern lets come next:"]
@@ -108,7 +108,7 @@ class Skipping:
                     continue
                 seen.add(option.variable)
                 if option.kind == "end":
-                    head = f"{indent}{self.writer.listed(ended.rows)} would match, but".replace("row", "Row", 1)
+                    head = f"{indent}{row_spans(ended.rows)} would match, but".replace("row", "Row", 1)
                 else:
                     head = f"{indent}{self.writer.question.name(option.variable)} would take {self.writer.row(row)}, but"
                 lines += self.forbidden(search, node, option, row, head, f"{indent}  ")
@@ -121,7 +121,7 @@ class Skipping:
             return []
         first, last = found.after + 2, found.before
         where = f"row {first}" if first == last else f"rows {first}-{last}"
-        lines = [f"{head} {found.negation.text} looks at {where} and forbids {writer.listed(found.taken.rows)}:"]
+        lines = [f"{head} {found.negation.text} looks at {where} and forbids {row_spans(found.taken.rows)}:"]
         before = Run(found.taken.start, found.taken.number)
         for one in found.taken.taken():
             writer.reasons.append(Reason("NEGATION", one.row + 1, search.start + 1, writer.question.name(one.variable)))
@@ -152,7 +152,7 @@ class Skipping:
                 seen.add(option.variable)
                 writer.reasons.append(writer.of_condition(option.variable, ended, row))
                 lines += writer.condition("next", ended, option.variable, "  ", f"{writer.question.name(option.variable)}  ", row=row)
-        return [f"As a later row: the run of {writer.listed(ended.rows)} ({writer.labels(ended.variables)}) does not take it:", *lines] if lines else []
+        return [f"As a later row: the run of {row_spans(ended.rows)} ({writer.labels(ended.variables)}) does not take it:", *lines] if lines else []
 
     # -- rows that are passed over ------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Skipping:
         if not around or self.adjacent:
             return []
         match = around[0]
-        lines = [f"Match {match.number} takes {self.writer.listed(match.rows)} ({self.writer.labels(match.variables)}) and passes over the row."]
+        lines = [f"Match {match.number} takes {row_spans(match.rows)} ({self.writer.labels(match.variables)}) and passes over the row."]
         if len(around) > 1:
             lines[0] += f" {_counted(len(around) - 1, 'more match', 'es')} around the row {'do' if len(around) > 2 else 'does'} not take it."
         return lines + ([] if self.trace.pattern.reports_all else self.why_passed(match, row))
@@ -237,7 +237,7 @@ class Skipping:
         """How a match keeps a lost one from its rows."""
         match = self.trace.matches[number - 1]
         if self.trace.pattern.reports_all:
-            return f"is complete first ({self.writer.listed(match.rows)})"
+            return f"is complete first ({row_spans(match.rows)})"
         verb = "has" if lost.start in match.rows else "passes over"
         return f"{verb} {self.writer.row(lost.start)}"
 
@@ -246,7 +246,7 @@ class Skipping:
         writer = self.writer
         if self.trace.pattern.reports_all:
             others = [other for other in self.trace.searches[match.start].matches if row in other.rows]
-            lines = [f"  Another match of the start row has it: {writer.listed(other.rows)}, {writer.labels(other.variables)}." for other in others[:1]]
+            lines = [f"  Another match of the start row has it: {row_spans(other.rows)}, {writer.labels(other.variables)}." for other in others[:1]]
             return lines or [f"  No match that starts at row {match.start + 1} takes the row."]
         search = self.trace.searches[match.start]
         if row < match.end:
@@ -347,7 +347,7 @@ class Conjunction:
         return lines + [f"  row {row + 1}  {self.writer.question.name(variable)}" for row, variable in zip(found.rows, found.variables, strict=True)]
 
     def listed(self, found: Found) -> str:
-        return self.writer.listed(list(dict.fromkeys(found.rows)))
+        return row_spans(list(dict.fromkeys(found.rows)))
 
     def at(self, row: int, match: int | None) -> list[str]:
         """The answer for one row."""
@@ -381,7 +381,7 @@ class Conjunction:
         searches = [side.trace.searches[start] for start in range(row, stop) if start in side.trace.searches]
         found = next((match for search in searches for match in search.matches if match.end <= stop), None)
         if found is not None:
-            lines.append(f"  side of {name}: {writer.listed(found.rows)} would match ({writer.labels(found.variables)})." if found.rows else f"  side of {name}: takes no row.")
+            lines.append(f"  side of {name}: {row_spans(found.rows)} would match ({writer.labels(found.variables)})." if found.rows else f"  side of {name}: takes no row.")
             return True
         best: tuple[Search, Ended] | None = None
         for search in searches:
@@ -401,7 +401,7 @@ class Conjunction:
             return ["The sides have too many matches to combine. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."]
         if best is None:
             return [f"No rows that begin at row {row + 1} fit all sides: a match starts at the first row of one of its sides."]
-        listed = " with ".join(f"{self.writer.listed(way.rows)} ({self.writer.labels(way.variables)})" for way in best.ways if way.rows)
+        listed = " with ".join(f"{row_spans(way.rows)} ({self.writer.labels(way.variables)})" for way in best.ways if way.rows)
         listed = listed[0].upper() + listed[1:]
         if not best.refused and self.rows.question.plan.non_overlapping:
             self.writer.reasons.append(Reason("LOST", row + 1, row + 1))

@@ -1,4 +1,4 @@
-"""Values of rows as text, and their redaction."""
+"""Values, rows and variables as text, the redaction of values, and errors for names that a question got wrong."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from sparkcep.errors import printable
+from sparkcep.errors import SEMANTIC, ClauseError, offered, printable
+from sparkcep.tracing.conditions.question import WHY, Question
+from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.machine import Failed
 
 LEVELS = ("", "values", "all")  # of redaction, weakest first
 _LONGEST = 48
+EXTRA_LABEL = "-"  # of a row that APPROX passes over
 
 
 class Values:
@@ -66,7 +69,7 @@ def truth(value: bool | None) -> str:
     return "NULL" if value is None else str(value).lower()
 
 
-def listed(rows: Sequence[int]) -> str:
+def row_spans(rows: Sequence[int]) -> str:
     """The numbers of rows, adjacent ones as a span."""
     spans: list[tuple[int, int]] = []
     for row in rows:
@@ -82,3 +85,56 @@ def labels(names: Sequence[str]) -> str:
     """The names of variables; more than three equal ones as a number."""
     found = [(name, len(list(equal))) for name, equal in groupby(names)]
     return " ".join(f"{name} x{count}" if count > 3 else " ".join([name] * count) for name, count in found)
+
+
+class Names:
+    """Writes rows by their numbers and first ORDER BY keys, and variables by their names.
+
+    Attributes:
+        partition: the keys of the partition, "" without PARTITION BY.
+    """
+
+    def __init__(self, rows: FrozenRows, values: Values) -> None:
+        self.rows, self.values, self.question = rows, values, rows.question
+        self.plan = rows.question.plan
+        self.partition = " and ".join(f"{key.name} = {values.text(self.key(key.column), kind='k')}" for key in self.plan.partition)
+
+    def key(self, column: str) -> Any:
+        """The value of a key of the partition, None without rows."""
+        return self.rows.table[column][0].as_py() if self.rows.table.num_rows else None
+
+    def row(self, row: int) -> str:
+        """A row with its first ORDER BY key."""
+        if not self.plan.order:
+            return f"row {row + 1}"
+        key = self.plan.order[0]
+        return f"row {row + 1} ({key.name} {self.values.text(self.rows.column(key.column)[row], quoted=False)})"
+
+    def head(self, row: int) -> str:
+        """A row at the beginning of an answer."""
+        return "R" + self.row(row)[1:] + (f" of {self.partition}" if self.partition else "")
+
+    def labels(self, variables: Sequence[int]) -> str:
+        """The names of variables; more than three equal ones as a number."""
+        return labels([self.question.name(variable) if variable >= 0 else EXTRA_LABEL for variable in variables])
+
+
+def variable_named(question: Question, expect: str) -> int:
+    """The variable that ``expect`` names. Raises ClauseError of class WHY if there is none."""
+    variable = question.scope.ids.get(expect.lower())
+    if variable is None:
+        message = f"expect={expect!r} is not a variable of PATTERN{offered(expect, question.plan.variables)}"
+        raise ClauseError(WHY, message, sqlstate=SEMANTIC)
+    return variable
+
+
+def no_match(number: int, count: int, there: str = "") -> ClauseError:
+    """The error for a match that does not exist. ``there``: what the partition has, by default the ``count`` of its matches."""
+    instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
+    return ClauseError(WHY, f"match={number}: the partition has {there or counted(count, 'match')}. {instead}", sqlstate=SEMANTIC)
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things."""
+    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"{count:,} {what if count == 1 else plural}"

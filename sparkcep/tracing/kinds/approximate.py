@@ -18,10 +18,10 @@ from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, variable_named
 from sparkcep.tracing.forms.lines import indented
 from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
-from sparkcep.tracing.kinds.names import Names, counted, moved, no_match, span, variable_named
+from sparkcep.tracing.kinds.names import ListedNames, moved
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, errors_text, score_text, without_ranking
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -83,7 +83,7 @@ def errors_allowed(plan: Plan, more: int = 0) -> str:
 class _Approximate:
     def __init__(self, rows: FrozenRows, asked: Asked, compute: Compute, redact: str, max_steps: int) -> None:
         self.rows, self.asked, self.compute, self.redact, self.max_steps = rows, asked, compute, redact, max_steps
-        self.names, self.question = Names(rows, Values(redact)), rows.question
+        self.names, self.question = ListedNames(rows, Values(redact)), rows.question
         assert self.question.whole is not None
         self.plan = self.question.whole
         self.reasons: list[Reason] = []
@@ -139,7 +139,7 @@ class _Approximate:
         if self.asked.match is not None:
             match = self.reported[self.numbered(self.asked.match) - 1]
             if row not in match.rows:
-                first = f"{head} is not in match {self.asked.match}, which takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."
+                first = f"{head} is not in match {self.asked.match}, which takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."
                 return [first, *self.others(row, None)]
             inside = [(self.asked.match, match)]
         if inside:
@@ -235,10 +235,10 @@ class _Approximate:
         """The rows, variables and errors of a match."""
         match = self.reported[self.numbered(number) - 1]
         of = f" of {self.names.partition}" if self.names.partition else ""
-        return [f"Match {number}{of} takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)}).", *self._match(number, match)[1:]]
+        return [f"Match {number}{of} takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)}).", *self._match(number, match)[1:]]
 
     def _match(self, number: int, match: Listed) -> list[str]:
-        lines = [f"Match {number} takes {span(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."]
+        lines = [f"Match {number} takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."]
         if self.plan.ranking is not None:
             lines.append(f"  It has score {score_text(self.names, match)}.")
         return lines

@@ -18,13 +18,13 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
 from sparkcep.tracing.answers.overall import Totals
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, truth
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY, sides_of
 from sparkcep.tracing.forms.lines import BAR, COMPARISON, COUNTER, Line
 from sparkcep.tracing.kinds.arcs import arc_name
 from sparkcep.tracing.kinds.computations import Computation, Computations, Found
-from sparkcep.tracing.kinds.names import Names, counted, no_match, span
+from sparkcep.tracing.kinds.names import ListedNames
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 3  # matches, and computations with equal rows
@@ -55,7 +55,7 @@ def explain_automaton(rows: FrozenRows, asked: Asked, *, redact: str) -> Why:
 class _Explainer:
     def __init__(self, rows: FrozenRows, found: Computations, asked: Asked, values: Values) -> None:
         self.rows, self.found, self.asked, self.values = rows, found, asked, values
-        self.question, self.names = rows.question, Names(rows, values)
+        self.question, self.names = rows.question, ListedNames(rows, values)
         plan, written = rows.question.plan.automaton, rows.question.clause.automaton
         assert plan is not None and written is not None
         self.automaton, self.arcs = plan, written.arcs
@@ -90,7 +90,7 @@ class _Explainer:
         return [f"Match {number}{of} takes {self.span(match)}{self.end(match)}.", *self.way(match)]
 
     def span(self, match: Found | Computation) -> str:
-        return span(range(match.first, match.last + 1))
+        return row_spans(range(match.first, match.last + 1))
 
     def end(self, match: Found) -> str:
         """The values at the end of a match."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparkcep.errors import MatchRuntimeError
-from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.answers.values import Values, counted
 from sparkcep.tracing.kinds.approximate import MORE, allows, errors_allowed, with_errors
 from sparkcep.tracing.kinds.listing import MOST, Compute, beyond_limits, listed
-from sparkcep.tracing.kinds.names import Names, counted
+from sparkcep.tracing.kinds.names import ListedNames
 from sparkcep.tracing.kinds.ranked import places, with_top
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -32,7 +32,7 @@ def ranked_counts(parts: Sequence[FrozenRows], compute: Compute, values: Values)
     if plan.ranking.overall:
         lines.append("With OVERALL the matches of all partitions are ranked together. Here each partition is ranked by itself.")
     if len(parts) == 1 and plan.slide is None and found[0]:
-        names, ranks = Names(parts[0], values), found[0]
+        names, ranks = ListedNames(parts[0], values), found[0]
         shown = {"best": ranks[0], f"rank {top}": ranks[top - 1] if len(ranks) >= top else None, f"rank {top + 1}": ranks[top] if len(ranks) > top else None}
         lines.append("Scores: " + ", ".join(f"{what} {names.value(match.score)}" for what, match in shown.items() if match is not None) + ".")
     elif total:

@@ -15,12 +15,11 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.overall import Totals, overall
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.answers.values import Values, counted
 from sparkcep.tracing.kinds.approximate import explain_approximate
 from sparkcep.tracing.kinds.automaton import automaton_overall, explain_automaton
 from sparkcep.tracing.kinds.counts import approximate_counts, ranked_counts
 from sparkcep.tracing.kinds.listing import Compute, beyond_limits
-from sparkcep.tracing.kinds.names import counted
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, explain_ranked
 from sparkcep.tracing.kinds.scored import explain_scored
 from sparkcep.tracing.rows.frozen import FrozenRows

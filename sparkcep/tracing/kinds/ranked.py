@@ -18,9 +18,9 @@ from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
 from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, variable_named
 from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, beyond_limits, listed
-from sparkcep.tracing.kinds.names import Names, counted, moved, no_match, span, variable_named
+from sparkcep.tracing.kinds.names import ListedNames, moved
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 5  # ranks that are shown
@@ -108,7 +108,7 @@ def explain_ranked(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: 
 class _Ranked:
     def __init__(self, rows: FrozenRows, asked: Asked, ranks: RankList, redact: str, max_steps: int) -> None:
         self.rows, self.asked, self.ranks, self.redact, self.max_steps = rows, asked, ranks, redact, max_steps
-        self.names = Names(rows, Values(redact))
+        self.names = ListedNames(rows, Values(redact))
         self.reasons: list[Reason] = []
         self.base: list[Why] = []
         self.timelines: list[Timeline] = []
@@ -299,7 +299,7 @@ class _Ranked:
         else:
             shorter = ""
         if match.rows != last.rows:
-            return f"The scores of ranks {last.rank} and {match.rank} are equal. Of equal scores {shorter}the match whose rows come first is kept: {span(last.rows) if last.rows else 'an empty match'} before {span(match.rows) if match.rows else 'an empty match'}."
+            return f"The scores of ranks {last.rank} and {match.rank} are equal. Of equal scores {shorter}the match whose rows come first is kept: {row_spans(last.rows) if last.rows else 'an empty match'} before {row_spans(match.rows) if match.rows else 'an empty match'}."
         return f"The scores and rows of ranks {last.rank} and {match.rank} are equal. Then the match that the pattern prefers is kept."
 
     # -- a match, and a variable ----------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class _Ranked:
             elif not match.rows:
                 lines.append(f"Match {number}{of}{window} is empty.")
             else:
-                lines.append(f"Match {number}{of}{window} takes {span(match.rows)}: {self.names.labels(match.variables)}.")
+                lines.append(f"Match {number}{of}{window} takes {row_spans(match.rows)}: {self.names.labels(match.variables)}.")
             lines.append(f"  It has rank {match.rank} and score {self.score(match)}.")
             matches = self.ranks.of(match.window)
             around = [other for other in matches if abs(other.rank - number) <= 1 or other.rank == self.ranks.top]
@@ -384,12 +384,12 @@ def errors_text(match: Listed, variables: Sequence[str]) -> str:
     labels = dict(zip(match.rows, match.variables, strict=True))
     parts += [f"row {row + 1} substituted for {variables[labels[row]]}" for row in match.substituted]
     if -1 in match.variables:
-        parts.append(f"extra {span([row for row, variable in zip(match.rows, match.variables, strict=True) if variable < 0])}")
+        parts.append(f"extra {row_spans([row for row, variable in zip(match.rows, match.variables, strict=True) if variable < 0])}")
     cost = f"{match.errors:g} {'error' if match.errors == 1 else 'errors'}"
     return f"{cost}: {', '.join(parts)}" if parts else cost
 
 
-def score_text(names: Names, match: Listed) -> str:
+def score_text(names: ListedNames, match: Listed) -> str:
     """The score of a match, with the values of the objectives."""
     clause = names.question.stated
     assert clause is not None

@@ -8,9 +8,9 @@ from dataclasses import replace
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked, explain
-from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.answers.values import Values, counted, row_spans
 from sparkcep.tracing.kinds.listing import Compute, Listed, listed
-from sparkcep.tracing.kinds.names import Names, counted, span
+from sparkcep.tracing.kinds.names import ListedNames
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, score_text, without_ranking
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -29,7 +29,7 @@ def explain_scored(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: 
         ClauseError: the question names a match or a variable that does not exist; the search cannot be traced.
         MatchRuntimeError: the query fails for these rows.
     """
-    question, names = rows.question, Names(rows, Values(redact))
+    question, names = rows.question, ListedNames(rows, Values(redact))
     assert question.whole is not None
     (matches,) = listed(question.whole, [rows.table], compute)
     (unranked,) = listed(without_ranking(question.whole), [rows.table], compute)
@@ -41,14 +41,14 @@ def explain_scored(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: 
     return replace(why, lines=(*why.lines, *_scores(names, asked, matches))) if why.verified else why
 
 
-def _scores(names: Names, asked: Asked, matches: list[Listed]) -> Iterator[str]:
+def _scores(names: ListedNames, asked: Asked, matches: list[Listed]) -> Iterator[str]:
     """The scores of the matches that the question is about."""
     for match in matches:
         if match.number == asked.match or (asked.match is None and any(row in match.rows for row in asked.at)):
             yield f"Match {match.number} has score {score_text(names, match)}."
 
 
-def _untraced(names: Names, asked: Asked, matches: list[Listed], refusal: str) -> Why:
+def _untraced(names: ListedNames, asked: Asked, matches: list[Listed], refusal: str) -> Why:
     """The matches with the rows that are asked about, without their decisions."""
     lines = []
     for row in asked.at:
@@ -57,6 +57,6 @@ def _untraced(names: Names, asked: Asked, matches: list[Listed], refusal: str) -
         lines.append(f"{names.head(row)} is {text}.")
     for match in matches:
         if match.rows and (match.number == asked.match or (asked.match is None and any(row in match.rows for row in asked.at[:IN_FULL]))):
-            lines.append(f"Match {match.number} takes {span(match.rows)}: {names.labels(match.variables)}.")
+            lines.append(f"Match {match.number} takes {row_spans(match.rows)}: {names.labels(match.variables)}.")
     lines = [*lines[:MOST_LINES], *list(_scores(names, asked, matches))[:MOST_LINES], NOT_TRACED.format(refusal)]
     return Why(dict(asked.words), True, lines[0], rows=tuple(row + 1 for row in asked.at), lines=tuple(lines))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -28,7 +27,7 @@ from sparkcep.plan.records import Repeat, Within
 from sparkcep.tracing.answers.answer import Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.answers.values import Values, labels
 from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.forms.timelines import MOST_BARS, chosen
 from sparkcep.tracing.search.program import Option
@@ -408,8 +407,7 @@ class _Explained:
 
     def labels(self, variables: Sequence[int]) -> str:
         """The names of variables; more than three equal ones as a number."""
-        groups = [(variable, len(list(some))) for variable, some in groupby(variables)]
-        return " ".join(f"{self.name(v)} x{n}" if n > 3 else " ".join([self.name(v)] * n) for v, n in groups)
+        return labels([self.name(variable) for variable in variables])
 
     def span(self, first: int, last: int) -> str:
         return f"row {first + 1}" if first == last else f"rows {first + 1}-{last + 1}"

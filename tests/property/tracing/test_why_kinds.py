@@ -14,10 +14,10 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.explain import Asked
+from sparkcep.tracing.answers.values import row_spans
 from sparkcep.tracing.conditions.question import Question, question_of
 from sparkcep.tracing.kinds import approximate, listing, ranked
 from sparkcep.tracing.kinds.kinds import explain_rows
-from sparkcep.tracing.kinds.names import span
 from sparkcep.tracing.kinds.ranked import RankList
 from tests.oracle import approx, expr, pattern, selection
 from tests.property.topk.ranking_cases import window_starts
@@ -207,7 +207,7 @@ def compared_errors(text: str, k: int, queries: list, report: str, rows: list[di
         elif more is not None:
             kind = "with more errors"
             best = min((match for match in trajectories[more] if row in match.rows), key=lambda match: (match.error, -match.rows[0], match.rows))
-            assert f"Found with APPROX {k + more}: {span(best.rows)} (" in lines, lines
+            assert f"Found with APPROX {k + more}: {row_spans(best.rows)} (" in lines, lines
             assert f", {best.error} error{'' if best.error == 1 else 's'}" in lines
         else:
             kind = "not found"

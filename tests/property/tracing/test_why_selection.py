@@ -12,7 +12,7 @@ import pytest
 from sparkcep.tracing.rows import machine
 from sparkcep.tracing.search import moves, negation, program, trace
 from sparkcep.tracing.search.trace import Effort
-from tests.oracle import pattern, selection
+from tests.oracle import selection
 from tests.property.tracing.why_selection import BUDGET, SelectionCase, SidedCase
 from tests.selection import first
 
