@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import random
-import textwrap
 from collections import Counter
 
 import pytest
@@ -15,6 +13,7 @@ from sparkcep.tracing.search.trace import Effort
 from tests.oracle import selection
 from tests.property.tracing.why_selection import BUDGET, SelectionCase, SidedCase
 from tests.selection import first
+from tests.support.planted_faults import plant
 
 CLAUSES = 30  # per seed
 SHAPES = ("plain", "plain", "negation")
@@ -97,12 +96,7 @@ OF_NEXT = ("_begin_again", "blocking")  # functions that only SKIP TILL NEXT MAT
 @pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 1, wider=4))
 def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     """The checks fail for a trace with a planted fault."""
-    function = getattr(owner, name)
-    source = textwrap.dedent(inspect.getsource(function))
-    assert right in source
-    names: dict = {}
-    exec(source.replace(right, wrong, 1), vars(inspect.getmodule(function)), names)
-    monkeypatch.setattr(owner, name, names[name])
+    plant(monkeypatch, owner, name, right, wrong)
     with pytest.raises((AssertionError, IndexError, KeyError, ValueError, StopIteration)):
         for seed in range(20):
             if name in OF_NEXT:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 import re
-import textwrap
 from collections import Counter
 from itertools import product
 
@@ -22,6 +20,7 @@ from sparkcep.tracing.search.trace import Effort, Trace
 from tests.oracle import cases, expr, pattern
 from tests.property.tracing.why_cases import WINDOWS, Case, smallest_by_trying
 from tests.selection import first
+from tests.support.planted_faults import plant
 from tests.support.why_examples import frozen, question
 
 SEEDS = first([29, 41, *range(60)], 1, wider=6)
@@ -114,12 +113,7 @@ FAULTS = [
 @pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 3, wider=len(FAULTS)))
 def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     """The checks fail for a trace with a planted fault."""
-    function = getattr(owner, name)
-    source = textwrap.dedent(inspect.getsource(function))
-    assert right in source
-    names: dict = {}
-    exec(source.replace(right, wrong, 1), vars(inspect.getmodule(function)), names)
-    monkeypatch.setattr(owner, name, names[name])
+    plant(monkeypatch, owner, name, right, wrong)
     with pytest.raises((AssertionError, RecursionError, IndexError, KeyError, StopIteration, trace.SkipTarget, MemoryError, Effort)):
         for seed in (3, 5, 7):
             checked_or_endless(seed)

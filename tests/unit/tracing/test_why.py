@@ -34,6 +34,11 @@ def answered(example: Example, **options):
     return explain(rows, Asked(at, example.arguments.get("match"), example.arguments.get("expect")), **options)
 
 
+def test_the_head_keeps_the_case_of_names():
+    example = Example("", "ORDER BY Day PATTERN (A) DEFINE A AS e = 'x'", "Day e", "1 a", "", "Day = 1")
+    assert answered(example).verdict == "Row 1 (Day 1) is in no match."
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_examples_to_the_letter(example):
     why = answered(example)

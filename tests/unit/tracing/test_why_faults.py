@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import random
-import textwrap
 from collections import Counter
 from itertools import islice
 
@@ -21,6 +19,7 @@ from tests.oracle import cases, expr
 from tests.property.tracing.test_why_traces import FAULTS as OF_TRACES
 from tests.property.tracing.why_cases import WINDOWS, Case
 from tests.selection import first
+from tests.support.planted_faults import plant
 from tests.unit.tracing import test_why
 
 _EXPLAINER, _OVERALL, _HINTS = explain._Explainer, overall._Overall, hints.Hints
@@ -63,7 +62,8 @@ FAULTS = [
 ]  # fmt: skip
 
 
-ENDLESS = "not match.variables or "  # without it an empty match is found at one row for ever
+IMPORTERS = (explain, overall, hints, change, causes, frozen, question, near, test_why)  # they may have a function by its name
+ENDLESS = "not match.variables or "  # without it the search finds an empty match at one row again and again
 
 
 def checks() -> None:
@@ -83,23 +83,9 @@ def checks() -> None:
 @pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 6, wider=len(FAULTS)))
 def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     """The worked examples fail for an answer with a planted fault."""
-    plant(monkeypatch, owner, name, right, wrong)
+    plant(monkeypatch, owner, name, right, wrong, IMPORTERS)
     with pytest.raises((AssertionError, IndexError, KeyError, ValueError, TypeError, StopIteration)):
         checks()
-
-
-def plant(monkeypatch, owner, name: str, right: str, wrong: str) -> None:
-    """Replaces ``right`` by ``wrong`` in a function, also where modules imported it by name."""
-    function = inspect.getattr_static(owner, name)
-    source = textwrap.dedent(inspect.getsource(getattr(owner, name)))
-    assert right in source
-    names: dict = {}
-    module = inspect.getmodule(getattr(owner, name))
-    exec(source.replace(right, wrong, 1), vars(module), names)
-    monkeypatch.setattr(owner, name, names[name])
-    for other in (explain, overall, hints, change, causes, frozen, question, near, test_why):  # modules that imported it by name
-        if not inspect.isclass(owner) and getattr(other, name, None) is function:
-            monkeypatch.setattr(other, name, names[name])
 
 
 def random_rows(seed: int):
@@ -115,7 +101,7 @@ def random_rows(seed: int):
 def test_a_trace_with_a_fault_explains_nothing(owner, name, right, wrong, monkeypatch):
     """If a planted fault changes the matches of a trace, the answers to both questions are rule 27's."""
     found = [(rows, rows.matches()) for rows in islice(random_rows(5), 25)]
-    plant(monkeypatch, owner, name, right, wrong)
+    plant(monkeypatch, owner, name, right, wrong, IMPORTERS)
     monkeypatch.setattr(Run, "with_", short_runs(Run.with_))
     for rows, matches in found:
         try:
