@@ -2,9 +2,8 @@
 every kind over random streams against tables, counted.
 
 A case is a statement with a stream of its own: rows in disorder, cut into micro-batches anywhere, with bytes alone between these.
-It counts if matches are told. What is told is compared after each micro-batch with what the same statement gives over tables of
-the rows that have come; where a table cannot have it (histories and arcs that change, arcs ON EXPIRY) with the definition in
-tests/oracle.
+It counts if it emits matches. After each micro-batch these are compared with the same statement's over tables of the rows that
+have come. Tables cannot have histories and arcs that change, nor arcs ON EXPIRY: there the definition in tests/oracle is compared.
 A case that differs is printed with its name (``--case 'BUDGET 17'`` tries it alone), and the exit code is 1 then.
 """
 

@@ -28,7 +28,7 @@ def part_of(rows: FrozenRows, low: int, high: int) -> FrozenRows:
 
 
 def said(rows: FrozenRows, row: int) -> tuple | None:
-    """What an answer says, without the numbers of matches. None if the query fails for these rows."""
+    """The text of an answer, without the numbers of matches. None if the query fails for these rows."""
     try:
         why = explain(rows, Asked((row,)))
     except MatchRuntimeError:

@@ -32,8 +32,13 @@ _REVISED = """SELECT * FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts
 
 @dataclass(frozen=True)
 class Query:
-    """A query of which a checkpoint is kept. ``statement``: its text, or its name in tests.spark.stream.test_streams; ``frames``:
-    whether it runs as a program of data frames; ``revised``: whether some of its rows are retracted."""
+    """A query whose checkpoint is kept.
+
+    Attributes:
+        statement: its text, or its name in tests.spark.stream.test_streams.
+        frames: whether it runs as a program of data frames.
+        revised: whether some of its rows are retracted.
+    """
 
     statement: str
     frames: bool = False
