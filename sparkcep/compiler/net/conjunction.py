@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.compiler.net.gap_net import rows_decide
 from sparkcep.compiler.net.net import ACCEPT, MAX_NODES, Edge, Move, Net, Way, build, onward, taking
 from sparkcep.compiler.pattern import program as p
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
@@ -37,9 +36,8 @@ MAX_SIDES = 62  # including the whole pattern; an edge's masks have one bit for 
 def conjunction_automaton(plan: Plan) -> tuple[p.Program, Net]:
     """The program and the net of a plan whose pattern has a conjunction. Raises ClauseError for too many sides or states."""
     program = compile_pattern(
-        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=plan.selection.strategy == "NEXT",
-        whole_orders=plan.selection.report == "FIRST" and rows_decide(plan),
-    )  # fmt: skip
+        plan.pattern, plan.variables, runs=False, windows=len(plan.windows), next_match=plan.selection.strategy == "NEXT"
+    )
     sides = 1 + sum(len(sides) for _, sides, _ in program.ands)
     if sides > MAX_SIDES:
         raise too_complex(f"the conjunctions & of this pattern have more than {MAX_SIDES - 1} sides together; use fewer")
