@@ -37,6 +37,7 @@ from sparkcep.plan.records import (
 )
 from sparkcep.tracing.conditions import question as asked
 from sparkcep.tracing.kinds.listing import LIMITS, beyond_limits
+from sparkcep.tracing.rows.local_times import values_of
 
 _NULL = Lit("lit", "null", "NULL")
 _MOST_VALUES = MAX_VARIABLES - 3  # of one run of the engine
@@ -204,7 +205,7 @@ def _run(plan: Plan, table: pa.Table, registers: int, emits: int) -> list[tuple[
         bounds=tuple(Bound(*limit) for limit in sorted((dict(plan.bounds) | LIMITS).items())),
     )  # fmt: skip
     found = match_table(given, table)
-    columns = {name: found[name].to_pylist() for name in found.column_names}
+    columns = {name: values_of(found[name], plan.zone) for name in found.column_names}
     return [
         (
             columns["__w_first"][i], columns["__w_last"][i], tuple(columns[f"__w_register{n}"][i] for n in range(registers)),

@@ -10,6 +10,7 @@ from sparkcep.engine.factory import prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.records import At, Checked, Here, Near
 from sparkcep.tracing.conditions.question import Question
+from sparkcep.tracing.rows.local_times import values_of
 from sparkcep.tracing.rows.machine import Failed, Machine
 from sparkcep.tracing.rows.verify import engine_plan, matches_of, with_changes
 from sparkcep.tracing.search.moves import STRICT
@@ -53,7 +54,7 @@ class FrozenRows:
     def column(self, name: str) -> list[Any]:
         """The values of a column, by the number of the row."""
         if name not in self._columns:
-            values = self.table[name].to_pylist()
+            values = values_of(self.table[name], self.question.plan.zone)
             self._columns[name] = Shifted(values, self.first) if self.first else values
         return self._columns[name]
 

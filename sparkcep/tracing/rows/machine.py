@@ -25,6 +25,7 @@ from sparkcep.engine.core.task import Prepared
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.vm import vm
 from sparkcep.plan.plan import LETTERS
+from sparkcep.tracing.rows.local_times import local_time
 from sparkcep.tracing.search.runs import Run
 
 Value: TypeAlias = Any
@@ -189,7 +190,7 @@ class Machine:
         if t.kind == "date":
             return (_EPOCH + datetime.timedelta(days=word)).date()
         if t.is_time:
-            return pa.scalar(word, pa.timestamp("us", tz=self.plan.zone if t.kind == "timestamp" else None)).as_py()
+            return local_time(word, self.plan.zone if t.kind == "timestamp" else None)
         if t.kind == "interval":
             return datetime.timedelta(microseconds=word)
         return word

@@ -5,12 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
-import numpy as np
-
-from sparkcep.compiler.conditions.time_zones import transitions
 from sparkcep.tracing.answers.values import Values
-
-_EPOCH = datetime.datetime(1970, 1, 1)
+from sparkcep.tracing.rows.local_times import local_time
 
 
 class Times:
@@ -33,7 +29,4 @@ class Times:
         return self._values.text(f"{whole}.{fraction.rstrip('0')}" if fraction else whole, quoted=False)
 
     def _at(self, micros: int) -> datetime.datetime:
-        if self._zone is not None:
-            table = transitions(self._zone)
-            micros += int(table[max(int(np.searchsorted(table[:, 0], micros, side="right")) - 1, 0), 1])
-        return _EPOCH + datetime.timedelta(microseconds=micros)
+        return local_time(micros, self._zone).replace(tzinfo=None)

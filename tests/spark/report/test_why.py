@@ -376,3 +376,15 @@ def test_data_frames_with_other_keys(spark):
     assert str(sparkcep.why(frame, clause=pattern, partition_by="symbol", order_by="day", at="symbol IS NULL")).startswith("Row 1 (day 1) of symbol = NULL is in no match.")
     with pytest.raises(TypeError, match="or a DataFrame and clause="):
         sparkcep.why(spark, V, clause=pattern)
+
+
+def test_times_have_the_clock_of_the_session(spark):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        answer = sparkcep.why(spark, """
+            SELECT * FROM VALUES (TIMESTAMP'2026-11-01 00:30:00', 1), (TIMESTAMP'2026-11-01 01:30:00', 2) AS t(day, v)
+            MATCH_RECOGNIZE (ORDER BY day MEASURES LAST(v) AS v PATTERN (A B) DEFINE B AS day > TIMESTAMP'2026-11-01 02:00:00')""", at="v = 1")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert answer.verdict == "Row 1 (day 2026-11-01 00:30:00) is in no match." and "2026-11-01 01:30:00 > " in str(answer)

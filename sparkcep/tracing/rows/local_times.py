@@ -1,0 +1,33 @@
+"""Values of columns for answers: times have the clock of the session's time zone.
+
+Spark hands on TIMESTAMP as Arrow's timestamps in UTC, also if the session's zone is another one.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.compiler.conditions.time_zones import transitions
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def local_time(micros: int, zone: str | None) -> datetime.datetime:
+    """A time in microseconds by the clock of a zone, with its offset; without a zone (TIMESTAMP_NTZ) the time itself."""
+    if zone is None:
+        return _EPOCH + datetime.timedelta(microseconds=micros)
+    table = transitions(zone)
+    offset = datetime.timedelta(microseconds=int(table[max(int(np.searchsorted(table[:, 0], micros, side="right")) - 1, 0), 1]))
+    return (_EPOCH + datetime.timedelta(microseconds=micros) + offset).replace(tzinfo=datetime.timezone(offset))
+
+
+def values_of(column: pa.ChunkedArray | pa.Array, zone: str) -> list[Any]:
+    """The values of a column, TIMESTAMP by the clock of the session's zone."""
+    if not pa.types.is_timestamp(column.type) or column.type.tz is None:
+        return column.to_pylist()
+    micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+    return [None if at is None else local_time(at, zone) for at in micros]
