@@ -1,5 +1,4 @@
-"""Which run takes which test: the default one, the wider one and the slow one are all tests, and none twice; ``.ci/run`` takes the
-first two."""
+"""Which run takes which test: the default one, the wider one of ``.ci/run`` and the slow one are all tests, and none twice."""
 
 from __future__ import annotations
 
@@ -28,14 +27,8 @@ def expression_of(command: str) -> str:
     return words[words.index("-m") + 1]
 
 
-def expressions(file: Path) -> list[str]:
-    """The expressions of a file's commands that run tests of all files."""
-    return [expression_of(command) for command in re.findall(r'-m pytest -m "[^"]*"', file.read_text(encoding="utf-8"))]
-
-
 DEFAULT = expression_of(SETTINGS["addopts"])
-WIDER, *_ = (expression for expression in expressions(TESTS / "README.md") if "further" in expression)
-(CI,) = expressions(TESTS.parent / ".ci" / "run")
+(WIDER,) = (expression_of(line) for line in (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8").splitlines() if re.search(r'-m pytest -m "', line))
 RUNS = {"default": DEFAULT, "wider": WIDER, "slow": "slow"}
 
 
@@ -75,15 +68,10 @@ def test_each_set_of_marks_belongs_to_one_run():
         assert len(runs_of(marks)) == 1, (marks, runs_of(marks))
 
 
-def test_ci_runs_the_default_and_the_wider_run():
-    for i in range(1 << len(MARKS)):
-        marks = {mark for bit, mark in enumerate(sorted(MARKS)) if i >> bit & 1}
-        assert takes(CI, marks) == (runs_of(marks) != {"slow"}), marks
-
-
-def test_the_readme_installs_what_ci_installs_and_runs_the_default():
+def test_the_readme_and_ci_run_the_default():
     command = '.venv/bin/pip install ".[test]" && .venv/bin/python -m pytest\n'
     assert command in (TESTS.parent / "README.md").read_text(encoding="utf-8")
+    assert '"$venv/bin/python" -m pytest\n' in (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8")
     assert 'pip" install --quiet --no-compile ".[test]"\n' in (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8")
 
 
