@@ -40,11 +40,20 @@ def untrue(
         more = f"; and {len(matches) - MOST_MATCHES} more" if len(matches) > MOST_MATCHES else ""
         lines.append(f"  Matches of the {by}: " + ("; ".join(_matched(rows, match) for match in matches[:MOST_MATCHES]) or "none") + more)
     lines += [f"  Only the {one.by} has {_matched(rows, one.match)}." for one in list(wrong)[:MOST_MATCHES]]
-    report = {
-        "sparkcep": __version__, "clause": rows.question.clause.text, "plan": json.loads(rows.question.plan.to_json()), "change": change, "rows": list(_redacted(rows)),
-        "matches": lists, "differences": [asdict(one) for one in wrong],
-    }  # fmt: skip
-    return Why(dict(words), False, UNTRUE, rows=tuple(row + 1 for row in asked), lines=tuple(lines), report=json.dumps(report, ensure_ascii=False))
+    report = _report(rows, change=change, matches=lists, differences=[asdict(one) for one in wrong])
+    return Why(dict(words), False, UNTRUE, rows=tuple(row + 1 for row in asked), lines=tuple(lines), report=report)
+
+
+def unconfirmed(rows: FrozenRows, words: Mapping[str, object]) -> Why:
+    """The answer if searches of the engine differ from each other, so that no trace is compared."""
+    return Why(dict(words), False, UNTRUE, lines=(UNTRUE,), report=_report(rows))
+
+
+def _report(rows: FrozenRows, **more: object) -> str:
+    """The clause, the plan that was searched and the redacted rows as JSON, with ``more``."""
+    question = rows.question
+    plan = json.loads((question.whole or question.plan).to_json())
+    return json.dumps({"sparkcep": __version__, "clause": (question.stated or question.clause).text, "plan": plan, "rows": list(_redacted(rows)), **more}, ensure_ascii=False)
 
 
 def _matched(rows: FrozenRows, match: Found) -> str:

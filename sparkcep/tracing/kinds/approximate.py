@@ -15,7 +15,7 @@ from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR
 from sparkcep.plan.facts import least
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, variable_named
@@ -55,7 +55,7 @@ def explain_approximate(rows: FrozenRows, asked: Asked, compute: Compute, *, red
     try:
         return _Approximate(rows, asked, compute, redact, max_steps).answer()
     except _Differs:
-        return Why(dict(asked.words), False, UNTRUE, lines=(UNTRUE,))
+        return unconfirmed(rows, asked.words)
 
 
 def with_errors(plan: Plan, more: int, report: str | None = None) -> Plan:

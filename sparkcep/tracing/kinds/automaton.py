@@ -14,7 +14,7 @@ from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW, Arc
 from sparkcep.clause.expressions import render
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
-from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
 from sparkcep.tracing.answers.overall import Totals
 from sparkcep.tracing.answers.reasons import Reason
@@ -48,7 +48,7 @@ def explain_automaton(rows: FrozenRows, asked: Asked, *, redact: str) -> Why:
         raise ClauseError(WHY, "expect names a variable of PATTERN, and an AUTOMATON has arcs. Leave expect out", sqlstate=SEMANTIC)
     found = Computations.of(rows.question, rows.table)
     if not found.right:
-        return Why(dict(asked.words), False, UNTRUE, lines=(UNTRUE,))
+        return unconfirmed(rows, asked.words)
     return _Explainer(rows, found, asked, Values(redact)).answer()
 
 
@@ -299,7 +299,7 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
     assert automaton is not None
     found = [Computations.of(question, part.table) for part in parts]
     if not all(one.right for one in found):
-        return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+        return unconfirmed(parts[0], words)
     rows, matches = sum(part.count for part in parts), sum(len(one.matches) for one in found)
     first = f"{counted(matches, 'match') if matches else 'No match'} in {rows:,} rows of {counted(len(parts), 'partition')}."
     if len(parts) < totals.partitions or rows < totals.rows:

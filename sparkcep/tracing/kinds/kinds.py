@@ -11,7 +11,7 @@ from dataclasses import replace
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.overall import Totals, overall
 from sparkcep.tracing.answers.reasons import Reason
@@ -95,7 +95,7 @@ def _overall(
     elif plan.approximate is not None:
         lines, begins = approximate_counts(parts, compute), "Exact matches begin"
     if lines is None:
-        return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+        return unconfirmed(parts[0], words)
     if question.untraced is not None:
         if not lines:
             raise question.untraced

@@ -15,7 +15,7 @@ from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
-from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, variable_named
@@ -101,7 +101,7 @@ def explain_ranked(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: 
     """
     ranks = RankList(rows, compute)
     if not ranks.right:
-        return Why(dict(asked.words), False, UNTRUE, lines=(UNTRUE,))
+        return unconfirmed(rows, asked.words)
     return _Ranked(rows, asked, ranks, redact, max_steps).answer()
 
 

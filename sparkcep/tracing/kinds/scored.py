@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sparkcep.tracing.answers.answer import Why
-from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked, explain
 from sparkcep.tracing.answers.values import Values, counted, row_spans
 from sparkcep.tracing.kinds.listing import Compute, Listed, listed
@@ -34,7 +34,7 @@ def explain_scored(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: 
     (matches,) = listed(question.whole, [rows.table], compute)
     (unranked,) = listed(without_ranking(question.whole), [rows.table], compute)
     if [match.labelled for match in matches] != [match.labelled for match in unranked]:
-        return Why(dict(asked.words), False, UNTRUE, lines=(UNTRUE,))
+        return unconfirmed(rows, asked.words)
     if question.untraced is not None:
         return _untraced(names, asked, matches, question.untraced.message)
     why = explain(rows, asked, redact=redact, max_steps=max_steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import random
 from collections import Counter
 from fractions import Fraction
@@ -13,6 +14,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import Settings
+from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.values import row_spans
 from sparkcep.tracing.conditions.question import Question, question_of
@@ -242,7 +244,7 @@ def test_ranks_that_differ_explain_nothing(monkeypatch):
     right = listing.listed
     monkeypatch.setattr(ranked, "listed", lambda plan, tables, run: [some[1:] for some in right(plan, tables, run)] if plan.ranking and plan.ranking.top > 2 else right(plan, tables, run))
     why = explain_rows(rows, Asked((0,)), compute)
-    assert not why.verified and why.lines == (ranked.UNTRUE,)
+    assert not why.verified and why.lines == (UNTRUE,) and json.loads(why.report)["clause"]
 
 
 def test_errors_that_differ_explain_nothing(monkeypatch):
@@ -252,7 +254,7 @@ def test_errors_that_differ_explain_nothing(monkeypatch):
     right = listing.listed
     monkeypatch.setattr(approximate, "listed", lambda plan, tables, run: [some[1:] for some in right(plan, tables, run)] if plan.approximate.bound == 2 else right(plan, tables, run))
     why = explain_rows(rows, Asked((2,)), compute)
-    assert not why.verified and why.lines == (approximate.UNTRUE,)
+    assert not why.verified and why.lines == (UNTRUE,) and json.loads(why.report)["clause"]
 
 
 def test_unknown_variables_and_matches():
