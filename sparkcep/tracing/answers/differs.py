@@ -44,9 +44,9 @@ def untrue(
     return Why(dict(words), False, UNTRUE, rows=tuple(row + 1 for row in asked), lines=tuple(lines), report=report)
 
 
-def unconfirmed(rows: FrozenRows, words: Mapping[str, object]) -> Why:
-    """The answer if searches of the engine differ from each other, so that no trace is compared."""
-    return Why(dict(words), False, UNTRUE, lines=(UNTRUE,), report=_report(rows))
+def unconfirmed(rows: FrozenRows, words: Mapping[str, object], asked: tuple[int, ...] = ()) -> Why:
+    """The answer without lists of matches: searches of the engine differ from each other, or the trace is of one side of ``&``."""
+    return Why(dict(words), False, UNTRUE, rows=tuple(row + 1 for row in asked), lines=(UNTRUE,), report=_report(rows))
 
 
 def _report(rows: FrozenRows, **more: object) -> str:

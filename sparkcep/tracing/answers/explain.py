@@ -18,7 +18,7 @@ from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.causes import causes
 from sparkcep.tracing.answers.change import Change, closest, one_change
-from sparkcep.tracing.answers.differs import UNTRUE, untrue
+from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.selections import Conjunction, Skipping
 from sparkcep.tracing.answers.values import Names, Values, no_match, row_spans, truth, variable_named
@@ -88,7 +88,7 @@ def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int 
     if has_sides(rows.question.plan):
         values = Values(redact)
         sided = Conjunction(rows, lambda side, trace: _Explainer(side, trace, values, asked), max_steps)
-        return sided.answer(asked.at, asked.match, asked.expect, asked.words, UNTRUE)
+        return sided.answer(asked.at, asked.match, asked.expect, asked.words)
     engine = rows.matches()  # the query's own errors come first
     trace = Trace(rows.pattern(), rows, max_steps=max_steps)
     explainer = _Explainer(rows, trace, Values(redact), asked)

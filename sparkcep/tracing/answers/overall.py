@@ -13,7 +13,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import Spot, alone, closest
-from sparkcep.tracing.answers.differs import UNTRUE, untrue
+from sparkcep.tracing.answers.differs import unconfirmed, untrue
 from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
@@ -68,7 +68,7 @@ class _Overall:
     def sided(self, words: Mapping[str, object], more: Sequence[str], sides: Sequence[Sequence[Side]]) -> Why:
         """The answer for a pattern with ``&``: the number of matches, and how often each side matches by itself."""
         if any(side.differences() for part in sides for side in part):
-            return Why(dict(words), False, UNTRUE, lines=(UNTRUE,))
+            return unconfirmed(self.parts[0], words)
         self.matches = sum(len(matches_of(self.question.plan, part.table)) for part in self.parts)
         lines, rows = [self.first(), *self.counters()], sum(part.count for part in self.parts)
         if sides[0]:

@@ -14,8 +14,9 @@ from sparkcep.clause.tree import PAST_LAST
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.tracing.answers.answer import Shown, Why
 from sparkcep.tracing.answers.change import closest
+from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import row_spans
+from sparkcep.tracing.answers.values import counted, no_match, row_spans
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged
 from sparkcep.tracing.rows.sides import Side, best_combined, sides_of
@@ -81,7 +82,7 @@ class Skipping:
             name, spot = question.name(variable), spots.get(variable)
             if spot is not None:
                 writer.reasons.append(writer.of_condition(variable, ended, spot.row))
-                lines.append(f"{indent}  {name}  refused by {_rows(spot.refused)}, {'here' if spot.refused == 1 else 'closest'} {writer.row(spot.row)}:")
+                lines.append(f"{indent}  {name}  refused by {counted(spot.refused, 'row')}, {'here' if spot.refused == 1 else 'closest'} {writer.row(spot.row)}:")
                 lines += writer.condition("next", ended, variable, f"{indent}    ", row=spot.row)
                 continue
             node, option = next((node, option) for node, option in options if option.variable == variable)
@@ -175,7 +176,7 @@ class Skipping:
         match = around[0]
         lines = [f"Match {match.number} takes {row_spans(match.rows)} ({self.writer.labels(match.variables)}) and passes over the row."]
         if len(around) > 1:
-            lines[0] += f" {_counted(len(around) - 1, 'more match', 'es')} around the row {'do' if len(around) > 2 else 'does'} not take it."
+            lines[0] += f" {counted(len(around) - 1, 'more match')} around the row {'do' if len(around) > 2 else 'does'} not take it."
         return lines + ([] if self.trace.pattern.reports_all else self.why_passed(match, row))
 
     def why_passed(self, match: Match, row: int) -> list[str]:
@@ -222,7 +223,7 @@ class Skipping:
         ended = Ended(ended.start, ended.number, ended.places, ended.variables, ended.rows, (node.state,), 0, 0)
         spot = next(spot for spot in closest(writer.rows, search, ended) if spot.variable == variable)
         writer.reasons.append(writer.of_condition(variable, ended, spot.row))
-        text = f"{writer.question.name(variable)} comes first, refused by {_rows(spot.refused)}, {'here' if spot.refused == 1 else 'closest'} {writer.row(spot.row)}:"
+        text = f"{writer.question.name(variable)} comes first, refused by {counted(spot.refused, 'row')}, {'here' if spot.refused == 1 else 'closest'} {writer.row(spot.row)}:"
         return text, writer.condition("preferred", ended, variable, " " * 8, row=spot.row)
 
     # -- question 2 -------------------------------------------------------------------------------------------
@@ -300,14 +301,6 @@ class Skipping:
         return lines
 
 
-def _rows(count: int) -> str:
-    return _counted(count, "row")
-
-
-def _counted(count: int, what: str, plural: str = "s") -> str:
-    return f"{count:,} {what}{'' if count == 1 else plural}"
-
-
 class Conjunction:
     """Answers questions about the rows of one partition under ``&``."""
 
@@ -324,18 +317,18 @@ class Conjunction:
         self.writer = self.writers[0]
         self.verified = not any(side.differences() for side in self.sides)
 
-    def answer(self, at: Iterable[int], match: int | None, expect: str | None, words: Mapping[str, object], untrue: str) -> Why:
-        """Answers the question. ``untrue``: the line if a side's trace differs from the engine."""
+    def answer(self, at: Iterable[int], match: int | None, expect: str | None, words: Mapping[str, object]) -> Why:
+        """Answers the question."""
         if expect is not None:
             raise ClauseError(WHY, "expect is not explained for a pattern with &. Leave expect out, or ask about a clause with one side", sqlstate=SEMANTIC)
         if match is not None and not 1 <= match <= len(self.engine):
-            raise ClauseError(WHY, f"match={match}: the partition has {len(self.engine)} matches. Ask about a row with at", sqlstate=SEMANTIC)
+            raise no_match(match, len(self.engine))
         asked = tuple(at)
         lines: list[str] = [] if match is None or asked else self.match(match)
         for row in asked if self.verified else ():
             lines += self.at(row, match)
         if not self.verified:
-            return Why(dict(words), False, untrue, rows=tuple(row + 1 for row in asked), lines=(untrue,))
+            return unconfirmed(self.rows, words, asked)
         reasons = tuple(dict.fromkeys(reason for writer in self.writers for reason in writer.reasons))
         shown = tuple(one for writer in self.writers for one in writer.shown)
         return Why(dict(words), True, lines[0], reasons, next=shown, rows=tuple(row + 1 for row in asked), lines=tuple(lines))

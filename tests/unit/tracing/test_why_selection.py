@@ -6,7 +6,14 @@ import json
 
 import pytest
 
+from sparkcep.settings import DEFAULT
+from sparkcep.tracing.answers.differs import UNTRUE
+from sparkcep.tracing.answers.explain import Asked, explain
+from sparkcep.tracing.answers.hints import Totals
+from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.answers.reasons import REASONS
+from sparkcep.tracing.rows.sides import Side
+from tests.support.why_examples import frozen, question
 from tests.support.why_selection_examples import SELECTIONS
 from tests.unit.tracing.test_why import answered
 
@@ -22,3 +29,12 @@ def test_reasons_are_of_the_closed_list():
     found = {example.name: [reason["reason"] for reason in json.loads(answered(example).to_json())["reasons"]] for example in SELECTIONS}
     assert {reason for reasons in found.values() for reason in reasons} <= set(REASONS)
     assert found["N1"] == ["CONDITION_FALSE"] and found["L4"] == ["LOST"]
+
+
+def test_a_side_that_differs_explains_nothing(monkeypatch):
+    """Rule 27, for a row and for the whole input, with a report."""
+    monkeypatch.setattr(Side, "differences", lambda self: ["one"])
+    asked = question("ORDER BY t MEASURES 1 AS one EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A & B) DEFINE A AS v > 0, B AS v > 1")
+    rows = frozen(asked, ["t", "v"], [(1, 1), (2, 2)], "t")
+    for why in (explain(rows, Asked((0,))), overall([rows], Totals(2, 1), DEFAULT, words={})):
+        assert not why.verified and why.lines == (UNTRUE,) and json.loads(why.report)["clause"] == asked.stated.text
