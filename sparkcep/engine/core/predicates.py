@@ -42,15 +42,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
     """
     plan, c, strategy = prepared.plan, prepared.conditions, prepared.strategy
     columns, rows = chunk.columns, chunk.rows
-    letters = np.zeros(rows, dtype=np.int64)
-    conditioned = 0
-    packed = words(columns[LETTERS]) if plan.letters else None
-    for variable, bit, _ in plan.letters:
-        conditioned |= 1 << variable
-        letters |= ((packed >> bit) & 1) << variable
-    for variable in range(len(plan.variables)):
-        if not conditioned >> variable & 1:
-            letters |= np.int64(1 << variable)
+    letters = _letters(plan, columns, rows)
     known = _rows_known(prepared, chunk)
     ints, inull, arrays, codes, bytecode = _int_columns(prepared, chunk, rows, known)
     flts = np.empty((len(c.float_columns), rows), dtype=np.float64)
@@ -83,6 +75,25 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
     if strategy.search in (PATHS, SEQUENCES, SIDES):
         _refuse_failures(plan, columns, letters)
     return data
+
+
+def _letters(plan: Plan, columns: dict[str, pa.Array], rows: int) -> np.ndarray:
+    """Returns the variables that each row may take by the parts of their conditions that Spark computed. int64 (rows).
+
+    Bits that move by the same distance move together. Most patterns have one or two such distances.
+    Example: the parts of variables 0, 2 and 3 are bits 0, 1 and 2. Bit 0 stays; bits 1 and 2 move by one. Any row may be
+    variable 1, so its bit is set in each row.
+    """
+    free = (1 << len(plan.variables)) - 1
+    moved: dict[int, int] = {}  # distance -> the bits that move by it
+    for variable, bit, _ in plan.letters:
+        free &= ~(1 << variable)
+        moved[variable - bit] = moved.get(variable - bit, 0) | 1 << bit
+    letters = np.full(rows, free, dtype=np.int64)
+    for distance, bits in moved.items():
+        part = words(columns[LETTERS]) & bits
+        letters |= part << distance if distance >= 0 else part >> -distance
+    return letters
 
 
 def _refuse_failures(plan: Plan, columns: dict[str, pa.Array], letters: np.ndarray) -> None:
