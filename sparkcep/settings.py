@@ -19,6 +19,7 @@ EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSubquery"
 ALWAYS = "always"
 AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
+ROWS, COLUMNS = "rows", "columns"
 _MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
 }  # fmt: skip
@@ -46,6 +47,7 @@ class Settings:
         slices: whether partitions are cut into time slices. True allows it only if one partition would keep a single task busy,
             ALWAYS wherever it is possible.
         map_in_arrow: whether Spark runs the engine with the operator of mapInArrow. The JVM extension reads it.
+        exchange: whether rows are exchanged as they are, or as blocks of columns. The JVM extension reads it.
         windows: whether Spark's aggregates over several output rows of a match become window functions, because no JVM extension
             computes them. Not read from the configuration.
         stream_route: how a clause over a stream runs: OPERATOR is the JVM operator, FRAMES a program of DataFrames. AUTO
@@ -76,6 +78,7 @@ class Settings:
     prefilter: bool | str = True
     slices: bool | str = True
     map_in_arrow: bool = True
+    exchange: str = ROWS
     windows: bool = False
     stream_route: str = AUTO
     stream_buckets: int = 32
@@ -186,6 +189,7 @@ _READERS = {  # member -> its key, and the reader of its text
     "prefilter": ("sparkcep.prefilter", _wanted),
     "slices": ("sparkcep.slices", _wanted),
     "map_in_arrow": ("sparkcep.mapInArrow", _flag),
+    "exchange": ("sparkcep.exchange", _one_of(rows=ROWS, columns=COLUMNS)),
     "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
     "late_rows": ("sparkcep.stream.lateRows", lambda _, text: text.strip()),
     "stream_buckets": ("sparkcep.stream.buckets", _number(10_000, units=False)),

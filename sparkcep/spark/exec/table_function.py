@@ -245,8 +245,11 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
     from sparkcep.engine import factory as engines
     from sparkcep.engine.core.chunk import CHUNK_BYTES
 
-    named = (pa.RecordBatch.from_arrays(batch.columns, names=sent) for batch in batches)
-    first = next(named, None)
+    first = next(batches, None)
+    if first is not None:
+        sorted_rows = _sorted_rows(itertools.chain([first], batches))
+        named = (pa.RecordBatch.from_arrays(batch.columns, names=sent) for batch in sorted_rows)
+        first = next(named, None)
     if first is not None:
         engine = engines.engine_for(_prepared(plan, unpacked(first.slice(0, 0), columns).schema))
         # A whole chunk of the engine is unpacked at once, because a call costs more than the rows of one Spark batch.
@@ -256,6 +259,16 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
                 yield from table.to_batches()
         if engine.task.plan.budgeted:
             report(engine.task.totals)
+
+
+def _sorted_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns batches of sorted rows: as they come, or made of blocks of columns."""
+    from sparkcep.engine.arrange.sorted_batches import BLOCK, sorted_batches
+    from sparkcep.engine.core.chunk import CHUNK_BYTES, CHUNK_ROWS
+
+    first = next(batches)
+    both = itertools.chain([first], batches)
+    return sorted_batches(both, CHUNK_ROWS, CHUNK_BYTES) if first.schema.names == ["block_partition", BLOCK] else both
 
 
 @functools.lru_cache(maxsize=16)

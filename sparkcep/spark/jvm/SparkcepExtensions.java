@@ -19,6 +19,7 @@ import org.sparkcep.batch.Marks;
 import org.sparkcep.batch.MatchPruning;
 import org.sparkcep.batch.MatchStrategy;
 import org.sparkcep.catalyst.Scala;
+import org.sparkcep.exchange.BlockExchange;
 import org.sparkcep.functions.PythonFunctions;
 import org.sparkcep.parse.RewritingParser;
 import org.sparkcep.parse.Rewording;
@@ -58,6 +59,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectOptimizerRule(session -> new MatchPruning());
     extensions.injectPlannerStrategy(session -> new MatchStrategy());
     extensions.injectColumnar(session -> new Marks());
+    extensions.injectQueryStagePrepRule(session -> new BlockExchange());
     extensions.injectPostHocResolutionRule(session -> new MatchAggregates());
     extensions.injectPostHocResolutionRule(session -> new StreamAggregates()); // for the remaining aggregates
     extensions.injectPostHocResolutionRule(session -> new StreamRanking());

@@ -6,9 +6,11 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.AdaptiveRulesHolder;
 import org.apache.spark.sql.internal.SessionState;
 import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
+import org.sparkcep.exchange.BlockExchange;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -36,6 +38,18 @@ public final class Marks extends ColumnarRule {
     Field field = SessionState.class.getDeclaredField("columnarRules");
     field.setAccessible(true);
     field.set(state, Scala.seq(rules));
+    AdaptiveRulesHolder adaptive = state.adaptiveRulesHolder();
+    List<Rule<SparkPlan>> preparing = new ArrayList<>(CollectionConverters.asJava(adaptive.queryStagePrepRules()));
+    preparing.add(new BlockExchange());
+    Field prepared = AdaptiveRulesHolder.class.getDeclaredField("queryStagePrepRules");
+    prepared.setAccessible(true);
+    prepared.set(adaptive, Scala.seq(preparing));
+  }
+
+  /** Without adaptive execution this is the first extension point after exchanges and sorts are planned. */
+  @Override
+  public Rule<SparkPlan> preColumnarTransitions() {
+    return new BlockExchange();
   }
 
   @Override

@@ -16,6 +16,7 @@ public final class Configured {
   private static final String OPERATOR_HEAD = "spark.";
   private static final String WORKER_MEMORY = "spark.executor.pyspark.memory";
   private static final String MAP_IN_ARROW = "sparkcep.mapInArrow";
+  private static final String EXCHANGE = "sparkcep.exchange";
 
   private Configured() {}
 
@@ -65,5 +66,10 @@ public final class Configured {
    */
   public static boolean mapsInArrow() {
     return Boolean.parseBoolean(get(MAP_IN_ARROW, "true"));
+  }
+
+  /** Whether rows are exchanged as blocks of columns. The setting allows comparison. */
+  public static boolean exchangesColumns() {
+    return get(EXCHANGE, "rows").equals("columns");
   }
 }

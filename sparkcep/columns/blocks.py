@@ -1,0 +1,192 @@
+"""Reads blocks: rows of one target partition as columns, which the JVM writes before an exchange (BlockPage.java).
+
+A block is little-endian, and each of its parts begins on a multiple of eight bytes:
+
+- int32 (4): the format's mark, the rows, the bytes of the description, the bytes of the block
+- the description: JSON, see :class:`Description`
+- a byte per column: 1 if the column has a NULL
+- the columns. A column has a byte per row that is 1 for NULL, if it has a NULL. Then come the values at their own width, zeros for
+  NULL. Values of their own lengths are instead the ends of the values (int32 per row) and then the bytes of all values.
+
+Example: two rows of one int32 column, 7 and NULL, are after their description the bytes ``1`` and padding, ``0 1`` and padding, and
+the int32 numbers 7 and 0.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparkcep.errors import MatchRuntimeError
+
+MARK = int.from_bytes(b"scb1", "little")
+_HEAD = np.dtype([("mark", "<i4"), ("rows", "<i4"), ("description", "<i4"), ("size", "<i4")])
+_TEXTS = ("string", "binary")
+# name in a description -> (type of the values in a block, Arrow's type); the others need the time zone, or numbers of their own
+_TYPES: dict[str, tuple[Any, pa.DataType]] = {
+    "bool": (np.uint8, pa.bool_()),
+    "int8": (np.int8, pa.int8()),
+    "int16": (np.int16, pa.int16()),
+    "int32": (np.int32, pa.int32()),
+    "int64": (np.int64, pa.int64()),
+    "float": (np.float32, pa.float32()),
+    "double": (np.float64, pa.float64()),
+    "date": (np.int32, pa.date32()),
+    "timestamp_ntz": (np.int64, pa.timestamp("us")),
+    "duration": (np.int64, pa.duration("us")),
+}
+WIDE = np.dtype((np.int64, 2))  # a decimal of more than 18 digits: low and high word
+
+
+class ColumnType(NamedTuple):
+    """The type of a column: of its values in a block (None for values of their own lengths), and in Arrow."""
+
+    values: np.dtype | None
+    arrow: pa.DataType
+
+
+class Order(NamedTuple):
+    """One expression of ORDER BY: the column, and how it is ordered."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Description:
+    """What all blocks of a task hold.
+
+    Attributes:
+        types: of each column.
+        sent: how many columns go to the engine. The others only order rows.
+        keys: the columns that tell the keys of PARTITION BY apart.
+        order: ORDER BY.
+    """
+
+    types: tuple[ColumnType, ...]
+    sent: int
+    keys: tuple[int, ...]
+    order: tuple[Order, ...]
+
+    @staticmethod
+    def read(text: bytes) -> Description:
+        """Reads a description. Raises MatchRuntimeError."""
+        try:
+            given = json.loads(text)
+            types = tuple(_type(name, given["zone"], given["large"]) for name in given["types"])
+            order = tuple(Order(_place(column, types), bool(descending), bool(first)) for column, descending, first in given["order"])
+            keys = tuple(_place(column, types) for column in given["keys"])
+            sent = given["sent"]
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise damaged("its description cannot be read") from error
+        if not isinstance(sent, int) or not 0 <= sent <= len(types):
+            raise damaged("its description names too many columns")
+        return Description(types, sent, keys, order)
+
+
+def _place(column: int, types: tuple[ColumnType, ...]) -> int:
+    if not isinstance(column, int) or not 0 <= column < len(types):
+        raise IndexError
+    return column
+
+
+def _type(name: str, zone: str, large: bool) -> ColumnType:
+    kind, *numbers = name.split()
+    if kind == "decimal":
+        precision, scale = map(int, numbers)
+        return ColumnType(np.dtype(np.int64) if precision <= 18 else WIDE, pa.decimal128(precision, scale))
+    if kind == "timestamp":
+        return ColumnType(np.dtype(np.int64), pa.timestamp("us", tz=zone))
+    if kind in _TEXTS:
+        plain, wide = (pa.string(), pa.large_string()) if kind == "string" else (pa.binary(), pa.large_binary())
+        return ColumnType(None, wide if large else plain)
+    values, arrow = _TYPES[kind]
+    return ColumnType(np.dtype(values), arrow)
+
+
+class BlockColumn(NamedTuple):
+    """A column of a block, as views of its bytes.
+
+    Attributes:
+        nulls: 1 for NULL. uint8 (rows); None without NULL.
+        values: the values (rows), or the bytes of all values. uint8 (bytes).
+        ends: the end of each value in these bytes. int32 (rows); None if the values have one width.
+    """
+
+    nulls: np.ndarray | None
+    values: np.ndarray
+    ends: np.ndarray | None
+
+
+class Block(NamedTuple):
+    """A block: the bytes of its description, its rows, and its columns."""
+
+    description: bytes
+    rows: int
+    columns: tuple[BlockColumn, ...]
+
+
+def read_block(data: np.ndarray, description: Description | None = None) -> Block:
+    """Reads a block without copying it.
+
+    Args:
+        data: its bytes. uint8 (n).
+        description: what the block's description says, if it is known already.
+
+    Raises:
+        MatchRuntimeError: the block is damaged, or of another format.
+    """
+    if len(data) < _HEAD.itemsize:
+        raise damaged("it is cut off")
+    head = data[: _HEAD.itemsize].view(_HEAD)[0]
+    if head["mark"] != MARK:
+        raise damaged("it is of another format; the driver and the workers may have different versions of sparkcep")
+    rows, described = int(head["rows"]), int(head["description"])
+    if int(head["size"]) != len(data) or rows < 0 or not 0 <= described <= len(data) - _HEAD.itemsize:
+        raise damaged("it is cut off")
+    at = _HEAD.itemsize
+    text = data[at : at + described].tobytes()
+    at += _padded(described)
+    known = description or Description.read(text)
+    with_nulls, at = _part(data, at, np.dtype(np.uint8), len(known.types))
+    columns = []
+    for column, null in zip(known.types, with_nulls, strict=True):
+        nulls = None
+        if null:
+            nulls, at = _part(data, at, np.dtype(np.uint8), rows)
+        if column.values is not None:
+            values, at = _part(data, at, column.values, rows)
+            columns.append(BlockColumn(nulls, values, None))
+            continue
+        ends, at = _part(data, at, np.dtype(np.int32), rows)
+        if rows and (ends[0] < 0 or (np.diff(ends) < 0).any()):
+            raise damaged("the lengths of its values are wrong")
+        values, at = _part(data, at, np.dtype(np.uint8), int(ends[-1]) if rows else 0)
+        columns.append(BlockColumn(nulls, values, ends))
+    if at != len(data):
+        raise damaged("it is longer than its rows")
+    return Block(text, rows, tuple(columns))
+
+
+def _part(data: np.ndarray, at: int, dtype: np.dtype, count: int) -> tuple[np.ndarray, int]:
+    """Returns ``count`` values from the byte ``at`` on, and the byte of the next part."""
+    base, width = (np.dtype(np.int64), 2) if dtype == WIDE else (dtype, 1)
+    size = base.itemsize * width * count
+    if at + size > len(data):
+        raise damaged("it is cut off")
+    found = data[at : at + size].view(base)
+    return (found.reshape(-1, width) if width > 1 else found), at + _padded(size)
+
+
+def _padded(size: int) -> int:
+    return (size + 7) & ~7
+
+
+def damaged(what: str) -> MatchRuntimeError:
+    """Returns the error of a block that cannot be read."""
+    return MatchRuntimeError("BLOCK_FORMAT", f"a block of rows cannot be read: {what}", sqlstate="58030")

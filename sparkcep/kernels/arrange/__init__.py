@@ -1,0 +1,1 @@
+"""Numbers rows by their keys, and orders the rows of each key."""

@@ -1,0 +1,91 @@
+"""Numbers rows by their keys, with a hash table (open addressing, linear probing), and lists the rows of each key.
+
+Several columns of keys are numbered one after the other: a row's number so far and the word of its next column make its next number.
+
+Example: the words 7, 9, 7, 9 with the numbers 0, 0, 0, 1 before get the numbers 0, 1, 0, 2. The rows of each number are then 0, 2;
+1; 3, and ``ends`` is 2, 3, 4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparkcep.kernels.jit.cache import inlined, kernel
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
+_HALF = np.uint64(32)
+
+
+@inlined
+def _cell(before, word, mask):
+    """The first cell of a pair."""
+    h = (np.uint64(word) ^ (np.uint64(before) << _HALF)) * _MIX
+    return np.int64((h ^ (h >> _HALF)) & np.uint64(mask))
+
+
+@kernel
+def number_rows(before, words, first, table, pairs, count, numbers):
+    """Numbers rows from ``first`` on, in the order in which pairs come up, until the table is half full.
+
+    Args:
+        before: the numbers so far. int32 (rows).
+        words: the words of the next column. int64 (rows).
+        first: the first row that has no number yet.
+        table: the number of a pair plus one, 0 for a free cell. int32 (a power of two).
+        pairs: before and word of each number. int64 (half of the table, 2).
+        count: how many numbers there are.
+        numbers: output, int32 (rows).
+
+    Returns:
+        The row that needs a larger table, or the number of rows; and how many numbers there are then.
+    """
+    mask = table.shape[0] - 1
+    last = 0
+    for row in range(first, words.shape[0]):
+        word, number = words[row], before[row]
+        # neighbours mostly have the same key
+        if row > first and word == words[row - 1] and number == before[row - 1]:
+            numbers[row] = last
+            continue
+        at = _cell(number, word, mask)
+        while table[at] != 0:
+            found = table[at] - 1
+            if pairs[found, 1] == word and pairs[found, 0] == number:
+                break
+            at = (at + 1) & mask
+        if table[at] == 0:
+            if count == pairs.shape[0]:
+                return row, count
+            pairs[count, 0] = number
+            pairs[count, 1] = word
+            count += 1
+            table[at] = count
+        last = table[at] - 1
+        numbers[row] = last
+    return words.shape[0], count
+
+
+@kernel
+def enter_pairs(pairs, count, table):
+    """Enters the first ``count`` pairs into a table that has none."""
+    mask = table.shape[0] - 1
+    for number in range(count):
+        at = _cell(pairs[number, 0], pairs[number, 1], mask)
+        while table[at] != 0:
+            at = (at + 1) & mask
+        table[at] = number + 1
+
+
+@kernel
+def list_rows(numbers, ends, rows):
+    """Lists the rows of each number, in their order (counting sort).
+
+    Args:
+        numbers: int32 (rows).
+        ends: the first place of each number; output: the place after its last row. int64 (numbers).
+        rows: output, int32 or int64 (rows).
+    """
+    for row in range(numbers.shape[0]):
+        number = numbers[row]
+        rows[ends[number]] = row
+        ends[number] += 1

@@ -1,0 +1,243 @@
+package org.sparkcep.exchange;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Descending$;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.SortPrefix;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SortExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
+import org.apache.spark.sql.execution.python.MapInArrowExec;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.sparkcep.batch.Clustered;
+import org.sparkcep.catalyst.Expressions;
+import org.sparkcep.catalyst.ExtensionJar;
+import org.sparkcep.catalyst.Reflection;
+import org.sparkcep.catalyst.Replacement;
+import org.sparkcep.catalyst.Scala;
+import org.sparkcep.functions.Call;
+import org.sparkcep.rewriter.Configured;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Replaces the exchange and the sort of rows below a clause by an exchange of blocks of columns, which the worker orders.
+ *
+ * <p>It runs after Spark has planned exchanges and sorts, because only then it is known whether the rows need them. All new operators
+ * belong to the clause's node of the logical plan, as the parts of an aggregate do: an adaptive query that has run the exchange then
+ * replaces that node, and not the one below it.
+ */
+public final class BlockExchange extends Rule<SparkPlan> {
+  private static final long BUDGET = 64L << 20;
+
+  @Override
+  public SparkPlan apply(SparkPlan plan) {
+    if (!Configured.exchangesColumns()) {
+      return plan;
+    }
+    return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof MapInArrowExec, node -> replaced((MapInArrowExec) node)));
+  }
+
+  private static SparkPlan replaced(MapInArrowExec operator) {
+    if (!(operator.func() instanceof PythonUDF function && function.name().equals(Call.TABLE_FUNCTION)) || operator.logicalLink().isEmpty()) {
+      return operator;
+    }
+    Below below = Below.of(operator.child());
+    Blocks blocks = below == null ? null : Blocks.of(below);
+    if (blocks == null) {
+      return operator;
+    }
+    ExtensionJar.ship();
+    LogicalPlan node = operator.logicalLink().get();
+    int partitions = below.exchange().outputPartitioning().numPartitions();
+    List<Attribute> output = List.of(attribute("block_partition", DataTypes.IntegerType), attribute("block", DataTypes.BinaryType));
+    SparkPlan made = linked(
+        new BlocksExec(partitions, blocks.description().toString(), BUDGET, Scala.seq(output), blocks.columns(below, node, partitions)), node);
+    Partitioning by = partitions == 1
+        ? SinglePartition$.MODULE$
+        : new HashPartitioning(Scala.seq(List.<Expression>of((Expression) output.get(0))), partitions);
+    SparkPlan exchange = linked((SparkPlan) Reflection.construct(ShuffleExchangeExec.class.getName(), by, made, below.exchange().shuffleOrigin()), node);
+    SparkPlan keyed = linked(new KeyedBlocks(Scala.seq(below.keys()), exchange), node);
+    return (SparkPlan) operator.withNewChildren(Scala.seq(List.of(keyed)));
+  }
+
+  private static SparkPlan linked(SparkPlan made, LogicalPlan node) {
+    made.setTagValue(org.apache.spark.sql.execution.SparkPlan$.MODULE$.LOGICAL_PLAN_TAG(), node);
+    return made;
+  }
+
+  private static Attribute attribute(String name, DataType type) {
+    return new AttributeReference(name, type, true, Metadata.empty(), NamedExpression.newExprId(), Scala.seq(List.<String>of()));
+  }
+
+  /**
+   * What is below the operator: projections, then a sort of rows, then an exchange.
+   *
+   * @param projections from the top
+   * @param keys by which rows are exchanged; empty if all rows go to one task
+   * @param order of the rows with equal keys
+   */
+  private record Below(List<ProjectExec> projections, List<Expression> keys, List<SortOrder> order, ShuffleExchangeExec exchange) {
+    /** Returns null if the plan has another form. */
+    static Below of(SparkPlan plan) {
+      List<ProjectExec> projections = new ArrayList<>();
+      while (plan instanceof ProjectExec projection) {
+        projections.add(projection);
+        plan = projection.child();
+      }
+      SparkPlan sorted = plan instanceof Clustered clustered ? clustered.children().head() : plan;
+      if (!(sorted instanceof SortExec sort && !sort.global() && sort.child() instanceof ShuffleExchangeExec exchange)) {
+        return null;
+      }
+      List<SortOrder> order = CollectionConverters.asJava(sort.sortOrder());
+      List<Expression> keys = new ArrayList<>();
+      if (exchange.outputPartitioning() instanceof HashPartitioning hashed && plan instanceof Clustered) {
+        keys.addAll(CollectionConverters.asJava(hashed.expressions()));
+      } else if (exchange.outputPartitioning().numPartitions() != 1) {
+        return null;
+      }
+      for (int i = 0; i < keys.size(); i++) {
+        if (i >= order.size() || !order.get(i).child().semanticEquals(keys.get(i))) {
+          return null;
+        }
+      }
+      return new Below(projections, keys, order.subList(keys.size(), order.size()), exchange);
+    }
+  }
+
+  /**
+   * The columns of the blocks: those that go to the engine, and those that only order rows.
+   *
+   * @param further aliases of expressions over the exchange's input, which are columns after the engine's own
+   * @param description for the worker, which columns/blocks.py reads
+   */
+  private record Blocks(List<NamedExpression> further, ObjectNode description) {
+    /** Returns null if blocks cannot hold these columns. */
+    static Blocks of(Below below) {
+      List<Expression> sent = sources(below);
+      List<NamedExpression> further = new ArrayList<>();
+      ObjectNode description = JsonNodeFactory.instance.objectNode();
+      ArrayNode types = description.putArray("types");
+      for (Expression column : sent) {
+        ColumnType type = ColumnType.of(column.dataType());
+        if (type == null || !column.deterministic()) {
+          return null;
+        }
+        types.add(type.name());
+      }
+      ArrayNode keys = description.put("sent", sent.size()).putArray("keys");
+      for (Expression key : below.keys()) {
+        List<Integer> places = places(key, sent);
+        if (places.isEmpty()) {
+          places = List.of(further(key, sent.size(), further, types));
+        }
+        places.forEach(keys::add);
+      }
+      ArrayNode order = description.putArray("order");
+      for (SortOrder by : below.order()) {
+        int place = place(by.child(), sent);
+        place = place >= 0 ? place : further(by.child(), sent.size(), further, types);
+        if (!by.child().deterministic()) {
+          return null;
+        }
+        order.addArray().add(place).add(by.direction() == Descending$.MODULE$).add(by.nullOrdering() == NullsFirst$.MODULE$);
+      }
+      for (NamedExpression column : further) {
+        if (ColumnType.of(((Expression) column).dataType()) == null) {
+          return null;
+        }
+      }
+      description.put("zone", below.exchange().conf().sessionLocalTimeZone()).put("large", below.exchange().conf().arrowUseLargeVarTypes());
+      return new Blocks(further, description);
+    }
+
+    private static int further(Expression value, int before, List<NamedExpression> further, ArrayNode types) {
+      further.add(Expressions.alias(value, "further_" + further.size(), NamedExpression.newExprId()));
+      ColumnType type = ColumnType.of(value.dataType());
+      types.add(type == null ? "" : type.name());
+      return before + further.size() - 1;
+    }
+
+    private static int place(Expression value, List<Expression> sent) {
+      for (int i = 0; i < sent.size(); i++) {
+        if (sent.get(i).semanticEquals(value)) {
+          return i;
+        }
+      }
+      return -1;
+    }
+
+    /** Returns the columns that tell a key's values apart: the key, or for a string its first bytes and its rest (Shipment). */
+    private static List<Integer> places(Expression key, List<Expression> sent) {
+      int place = place(key, sent);
+      if (place >= 0) {
+        return List.of(place);
+      }
+      for (int i = 0; i + 1 < sent.size(); i++) {
+        if (sent.get(i) instanceof SortPrefix first && first.child().child().semanticEquals(key) && sent.get(i + 1) instanceof If) {
+          return List.of(i, i + 1);
+        }
+      }
+      return List.of();
+    }
+
+    /** Returns the columns that go to the engine, as expressions over the exchange's input. */
+    private static List<Expression> sources(Below below) {
+      List<Expression> sources = new ArrayList<>();
+      Map<ExprId, Expression> values = new HashMap<>();
+      List<NamedExpression> list = new ArrayList<>(CollectionConverters.asJava(below.exchange().child().output()));
+      for (int i = below.projections().size() - 1; i >= 0; i--) {
+        list = CollectionConverters.asJava(below.projections().get(i).projectList());
+        Map<ExprId, Expression> made = new HashMap<>();
+        for (NamedExpression column : list) {
+          Expression value = column instanceof Alias alias ? alias.child() : (Expression) column;
+          made.put(column.exprId(), Expressions.replaced(value, values));
+        }
+        values = made;
+      }
+      for (NamedExpression column : list) {
+        sources.add(values.getOrDefault(column.exprId(), (Expression) column));
+      }
+      return sources;
+    }
+
+    /** Plans the columns, and last the target partition, over the exchange's input. */
+    SparkPlan columns(Below below, LogicalPlan node, int partitions) {
+      List<NamedExpression> list = new ArrayList<>();
+      for (Expression source : sources(below)) {
+        list.add(Expressions.alias(source, "column_" + list.size(), NamedExpression.newExprId()));
+      }
+      list.addAll(further);
+      Expression target = below.keys().isEmpty() // Spark's hash needs arguments
+          ? new Literal(0, DataTypes.IntegerType)
+          : new HashPartitioning(Scala.seq(below.keys()), partitions).partitionIdExpression();
+      list.add(Expressions.alias(target, "target", NamedExpression.newExprId()));
+      return linked(new ProjectExec(Scala.seq(list), below.exchange().child()), node);
+    }
+  }
+}

@@ -1,0 +1,165 @@
+package org.sparkcep.exchange;
+
+import java.util.Arrays;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Rows of a task, column by column, until they become blocks: rows of one target partition each, in the order in which they came.
+ *
+ * <p>A block is little-endian, and each part begins on a multiple of eight bytes: the format's mark, rows, bytes of the description
+ * and bytes of the block (int32 each); the description; for each column a byte that is 1 if it has NULLs; the columns ({@link
+ * ColumnBuffer}). columns/blocks.py reads it.
+ */
+final class BlockPage {
+  static final int MARK = 0x31626373; // "scb1"
+  static final int FIRST_ROWS = 256;
+  private static final int BLOCK_ROWS = 1 << 16;
+  private static final long BLOCK_BYTES = 8L << 20;
+  private static final int HEAD = 16;
+  private static final long BYTES = Platform.BYTE_ARRAY_OFFSET;
+
+  private final byte[] description;
+  private final ColumnBuffer[] columns;
+  private final int partitions;
+  private int[] targets; // the target partition of each row
+  private int rows;
+
+  private int[] order; // rows by target partition; null while rows are added
+  private int[] bounds; // of each target partition in order
+  private int partition;
+  private int next; // in order
+
+  /** {@code input}: the columns of blocks, and last the target partition. */
+  BlockPage(StructType input, int partitions, byte[] description) {
+    this.description = description;
+    this.partitions = partitions;
+    columns = new ColumnBuffer[input.length() - 1];
+    for (int i = 0; i < columns.length; i++) {
+      StructField field = input.apply(i);
+      columns[i] = new ColumnBuffer(field.dataType(), ColumnType.of(field.dataType()), FIRST_ROWS);
+    }
+    targets = new int[FIRST_ROWS];
+  }
+
+  int rows() {
+    return rows;
+  }
+
+  /** Whether the next row needs more room. */
+  boolean isFull() {
+    return rows == targets.length;
+  }
+
+  /** Doubles the room for rows. */
+  void grow() {
+    int room = 2 * targets.length;
+    targets = Arrays.copyOf(targets, room);
+    for (ColumnBuffer column : columns) {
+      column.grow(room);
+    }
+  }
+
+  /** Returns the bytes of all arrays, with those that {@link #take} will need. */
+  long bytes() {
+    long sum = 8L * targets.length;
+    for (ColumnBuffer column : columns) {
+      sum += column.bytes();
+    }
+    return sum;
+  }
+
+  void add(InternalRow row) {
+    for (int i = 0; i < columns.length; i++) {
+      columns[i].add(row, i, rows);
+    }
+    targets[rows++] = row.getInt(columns.length);
+  }
+
+  /** Ends adding: blocks can be taken. Rows of a target partition keep their order (counting sort). */
+  void close() {
+    bounds = new int[partitions + 1];
+    for (int i = 0; i < rows; i++) {
+      bounds[targets[i] + 1]++;
+    }
+    for (int p = 0; p < partitions; p++) {
+      bounds[p + 1] += bounds[p];
+    }
+    int[] at = Arrays.copyOf(bounds, partitions);
+    order = new int[rows];
+    for (int i = 0; i < rows; i++) {
+      order[at[targets[i]]++] = i;
+    }
+    partition = 0;
+    next = 0;
+  }
+
+  /**
+   * Returns the next block as a row: the number in {@code numbers} that stands for its target partition, and its bytes. Returns null
+   * after the last one; then rows can be added again.
+   */
+  UnsafeRow take(int[] numbers) {
+    if (next == rows) {
+      order = null;
+      rows = 0;
+      for (ColumnBuffer column : columns) {
+        column.clear();
+      }
+      return null;
+    }
+    while (bounds[partition + 1] == next) {
+      partition++;
+    }
+    int end = end(next, bounds[partition + 1]);
+    UnsafeRow row = block(next, end, numbers[partition]);
+    next = end;
+    return row;
+  }
+
+  /** Returns where the block that begins at {@code from} ends. A block has at least one row, however long its values are. */
+  private int end(int from, int to) {
+    int end = Math.min(to, from + BLOCK_ROWS);
+    long bytes = 0;
+    for (int i = from; i < end; i++) {
+      for (ColumnBuffer column : columns) {
+        bytes += column.lengths(order, i, i + 1);
+      }
+      if (bytes > BLOCK_BYTES) {
+        return Math.max(i, from + 1);
+      }
+    }
+    return end;
+  }
+
+  private UnsafeRow block(int from, int to, int number) {
+    boolean[] withNulls = new boolean[columns.length];
+    long size = HEAD + ColumnBuffer.padded(description.length) + ColumnBuffer.padded(columns.length);
+    for (int i = 0; i < columns.length; i++) {
+      withNulls[i] = columns[i].hasNull(order, from, to);
+      size += columns[i].written(to - from, withNulls[i], columns[i].lengths(order, from, to));
+    }
+    int before = 24; // of an UnsafeRow with two fields: marks of NULLs, the number, place and size of the bytes
+    byte[] bytes = new byte[Math.toIntExact(before + size)];
+    Platform.putInt(bytes, BYTES + 8, number);
+    Platform.putLong(bytes, BYTES + 16, (long) before << 32 | size);
+    int[] head = {MARK, to - from, description.length, (int) size};
+    for (int i = 0; i < head.length; i++) {
+      Platform.putInt(bytes, BYTES + before + 4L * i, head[i]);
+    }
+    System.arraycopy(description, 0, bytes, before + HEAD, description.length);
+    long at = before + HEAD + ColumnBuffer.padded(description.length);
+    for (int i = 0; i < columns.length; i++) {
+      bytes[(int) at + i] = (byte) (withNulls[i] ? 1 : 0);
+    }
+    at += ColumnBuffer.padded(columns.length);
+    for (int i = 0; i < columns.length; i++) {
+      at = columns[i].write(order, from, to, withNulls[i], bytes, at);
+    }
+    UnsafeRow row = new UnsafeRow(2);
+    row.pointTo(bytes, bytes.length);
+    return row;
+  }
+}

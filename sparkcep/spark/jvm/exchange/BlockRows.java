@@ -1,0 +1,120 @@
+package org.sparkcep.exchange;
+
+import java.io.IOException;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.memory.MemoryConsumer;
+import org.apache.spark.memory.MemoryMode;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.util.TaskCompletionListener;
+
+/** The blocks of a task's rows. Rows are collected within a budget of memory; then their blocks are given, one partition after the other. */
+final class BlockRows implements Iterator<InternalRow> {
+  /** The metrics of the operator. */
+  record Counts(SQLMetric rows, SQLMetric blocks, SQLMetric bytes, SQLMetric nanos) implements java.io.Serializable {}
+
+  private final Iterator<InternalRow> input;
+  private final BlockPage page;
+  private final int[] numbers;
+  private final long budget;
+  private final Counts counts;
+  private final Room room;
+  private boolean giving;
+  private UnsafeRow ready;
+
+  BlockRows(Iterator<InternalRow> input, BlockPage page, int[] numbers, long budget, Counts counts) {
+    this.input = input;
+    this.page = page;
+    this.numbers = numbers;
+    this.budget = budget;
+    this.counts = counts;
+    TaskContext task = TaskContext.get();
+    room = new Room(task);
+    room.take(page.bytes());
+    task.addTaskCompletionListener((TaskCompletionListener) ended -> room.free());
+  }
+
+  @Override
+  public boolean hasNext() {
+    while (ready == null) {
+      if (!giving) {
+        if (!input.hasNext()) {
+          room.free();
+          return false;
+        }
+        collect();
+        giving = true;
+      }
+      long began = System.nanoTime();
+      ready = page.take(numbers);
+      counts.nanos().add(System.nanoTime() - began);
+      giving = ready != null;
+    }
+    return true;
+  }
+
+  @Override
+  public InternalRow next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException();
+    }
+    UnsafeRow row = ready;
+    ready = null;
+    counts.blocks().add(1);
+    counts.bytes().add(row.getSizeInBytes());
+    return row;
+  }
+
+  /** Collects rows until the budget is used up, Spark has no more memory for this task, or there are no more rows. */
+  private void collect() {
+    while (input.hasNext()) {
+      InternalRow row = input.next();
+      page.add(row);
+      if (page.isFull() || (page.rows() & 1023) == 0) { // long values make arrays grow between two doublings
+        long more = page.isFull() ? page.bytes() : page.bytes() - room.getUsed();
+        if (page.bytes() + (page.isFull() ? more : 0) > budget || !room.take(more)) {
+          break;
+        }
+        if (page.isFull()) {
+          page.grow();
+        }
+      }
+    }
+    counts.rows().add(page.rows());
+    long began = System.nanoTime();
+    page.close();
+    counts.nanos().add(System.nanoTime() - began);
+  }
+
+  /** The share of the task's memory that Spark granted. */
+  private static final class Room extends MemoryConsumer {
+    Room(TaskContext task) {
+      super(task.taskMemoryManager(), MemoryMode.ON_HEAP);
+    }
+
+    /** Asks for more bytes. Whether Spark granted them; a part of them is given back. */
+    boolean take(long bytes) {
+      if (bytes <= 0) {
+        return true;
+      }
+      long granted = acquireMemory(bytes);
+      if (granted < bytes) {
+        freeMemory(granted);
+      }
+      return granted >= bytes;
+    }
+
+    void free() {
+      freeMemory(getUsed());
+    }
+
+    /** Rows cannot leave before their blocks are asked for. */
+    @Override
+    public long spill(long size, MemoryConsumer trigger) throws IOException {
+      return 0;
+    }
+  }
+}

@@ -1,0 +1,55 @@
+package org.sparkcep.exchange;
+
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.physical.CoalescedHashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.sparkcep.catalyst.Members;
+import org.sparkcep.catalyst.Passing;
+import org.sparkcep.catalyst.Scala;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+
+/**
+ * Says that exchanged blocks are distributed by the keys of their rows, as they are ({@link BlocksExec}). So a join or an aggregate by
+ * these keys above the clause is not exchanged again.
+ */
+public final class KeyedBlocks extends Passing implements Members {
+  private static final long serialVersionUID = 1L;
+  private final Seq<Expression> keys;
+
+  public KeyedBlocks(Seq<Expression> keys, SparkPlan child) {
+    super(child);
+    this.keys = keys;
+  }
+
+  @Override
+  public Partitioning outputPartitioning() {
+    Partitioning blocks = child.outputPartitioning();
+    if (blocks instanceof HashPartitioning hashed) {
+      return hashed.copy(keys, hashed.numPartitions());
+    }
+    if (blocks instanceof CoalescedHashPartitioning coalesced) {
+      HashPartitioning from = coalesced.from();
+      return coalesced.copy(from.copy(keys, from.numPartitions()), coalesced.partitions());
+    }
+    return blocks;
+  }
+
+  @Override
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+    return new KeyedBlocks(keys, children.apply(0));
+  }
+
+  @Override
+  public scala.collection.Iterator<Object> stringArgs() {
+    return Scala.<Object>seq(List.of(keys)).iterator();
+  }
+
+  @Override
+  public Object[] members() {
+    return new Object[] {keys, child};
+  }
+}
