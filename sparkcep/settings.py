@@ -48,6 +48,8 @@ class Settings:
             ALWAYS wherever it is possible.
         map_in_arrow: whether Spark runs the engine with the operator of mapInArrow. The JVM extension reads it.
         exchange: whether rows are exchanged as they are, or as blocks of columns. The JVM extension reads it.
+        exchange_task_bytes: how many bytes of rows a task collects before it makes blocks of them. The JVM extension reads it.
+        exchange_worker_bytes: how many bytes of blocks a worker holds in memory. The JVM extension reads it.
         windows: whether Spark's aggregates over several output rows of a match become window functions, because no JVM extension
             computes them. Not read from the configuration.
         stream_route: how a clause over a stream runs: OPERATOR is the JVM operator, FRAMES a program of DataFrames. AUTO
@@ -79,6 +81,8 @@ class Settings:
     slices: bool | str = True
     map_in_arrow: bool = True
     exchange: str = ROWS
+    exchange_task_bytes: int = 64 << 20
+    exchange_worker_bytes: int = 256 << 20
     windows: bool = False
     stream_route: str = AUTO
     stream_buckets: int = 32
@@ -190,6 +194,8 @@ _READERS = {  # member -> its key, and the reader of its text
     "slices": ("sparkcep.slices", _wanted),
     "map_in_arrow": ("sparkcep.mapInArrow", _flag),
     "exchange": ("sparkcep.exchange", _one_of(rows=ROWS, columns=COLUMNS)),
+    "exchange_task_bytes": ("sparkcep.exchange.taskBytes", _number(1 << 40)),
+    "exchange_worker_bytes": ("sparkcep.exchange.workerBytes", _number(1 << 40)),
     "stream_route": ("sparkcep.stream.route", _one_of(auto=AUTO, operator=OPERATOR, frames=FRAMES)),
     "late_rows": ("sparkcep.stream.lateRows", lambda _, text: text.strip()),
     "stream_buckets": ("sparkcep.stream.buckets", _number(10_000, units=False)),

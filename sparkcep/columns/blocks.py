@@ -66,12 +66,14 @@ class Description:
         sent: how many columns go to the engine. The others only order rows.
         keys: the columns that tell the keys of PARTITION BY apart.
         order: ORDER BY.
+        held: how many bytes of blocks a worker holds in memory.
     """
 
     types: tuple[ColumnType, ...]
     sent: int
     keys: tuple[int, ...]
     order: tuple[Order, ...]
+    held: int
 
     @staticmethod
     def read(text: bytes) -> Description:
@@ -81,12 +83,12 @@ class Description:
             types = tuple(_type(name, given["zone"], given["large"]) for name in given["types"])
             order = tuple(Order(_place(column, types), bool(descending), bool(first)) for column, descending, first in given["order"])
             keys = tuple(_place(column, types) for column in given["keys"])
-            sent = given["sent"]
+            sent, held = given["sent"], given["held"]
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise damaged("its description cannot be read") from error
-        if not isinstance(sent, int) or not 0 <= sent <= len(types):
-            raise damaged("its description names too many columns")
-        return Description(types, sent, keys, order)
+        if not isinstance(sent, int) or not 0 <= sent <= len(types) or not isinstance(held, int):
+            raise damaged("its description is wrong")
+        return Description(types, sent, keys, order, held)
 
 
 def _place(column: int, types: tuple[ColumnType, ...]) -> int:

@@ -32,9 +32,9 @@ class HeldColumn(NamedTuple):
 class HeldColumns:
     """Collects blocks, and returns their columns once."""
 
-    def __init__(self, description: Description, budget: int, folder: str | None = None) -> None:
-        """``budget``: bytes of blocks that are held in memory. ``folder``: for files; None for the system's."""
-        self.description, self.budget, self.folder = description, budget, folder
+    def __init__(self, description: Description, folder: str | None = None) -> None:
+        """``folder``: for files; None for the system's."""
+        self.description, self.folder = description, folder
         self.rows = self.spilled = 0
         self._blocks: list[Block] = []
         self._bytes = 0
@@ -45,7 +45,7 @@ class HeldColumns:
         self._blocks.append(block)
         self._bytes += sum(array.nbytes for column in block.columns for array in column if array is not None)
         self.rows += block.rows
-        if self._bytes > self.budget:
+        if self._bytes > self.description.held:
             self._spill()
 
     def _spill(self) -> None:

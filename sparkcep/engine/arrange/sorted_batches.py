@@ -15,7 +15,6 @@ from sparkcep.engine.arrange.held_columns import HeldColumn, HeldColumns
 from sparkcep.engine.arrange.order import float_words, order_words, ordered, text_numbers, texts
 
 BLOCK = "block"  # the column that holds blocks
-BUDGET = 256 << 20  # bytes of blocks that a worker holds in memory
 _NULL = np.int64(np.iinfo(np.int64).min)
 
 
@@ -28,16 +27,13 @@ class Arranged:
     spilled: int = 0
 
 
-def sorted_batches(
-    batches: Iterable[pa.RecordBatch], rows: int, size: int, budget: int = BUDGET, arranged: Arranged | None = None,
-) -> Iterator[pa.RecordBatch]:
+def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, arranged: Arranged | None = None) -> Iterator[pa.RecordBatch]:
     """Yields the rows of blocks, sorted.
 
     Args:
         batches: with the column ``block``, whose values are blocks of one description.
         rows: the most rows of a batch.
         size: bytes of a batch; more only if one row has more.
-        budget: bytes of blocks that are held in memory.
         arranged: gets what was done.
 
     Yields:
@@ -52,7 +48,7 @@ def sorted_batches(
         block = read_block(data, held.description if held else None)
         if held is None:
             text = block.description
-            held = HeldColumns(Description.read(text), budget, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
+            held = HeldColumns(Description.read(text), os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
         elif block.description != text:
             raise damaged("it has other columns than the blocks before it")
         held.add(block)

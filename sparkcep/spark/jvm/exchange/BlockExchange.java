@@ -53,8 +53,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * replaces that node, and not the one below it.
  */
 public final class BlockExchange extends Rule<SparkPlan> {
-  private static final long BUDGET = 64L << 20;
-
   @Override
   public SparkPlan apply(SparkPlan plan) {
     if (!Configured.exchangesColumns()) {
@@ -77,7 +75,7 @@ public final class BlockExchange extends Rule<SparkPlan> {
     int partitions = below.exchange().outputPartitioning().numPartitions();
     List<Attribute> output = List.of(attribute("block_partition", DataTypes.IntegerType), attribute("block", DataTypes.BinaryType));
     SparkPlan made = linked(
-        new BlocksExec(partitions, blocks.description().toString(), BUDGET, Scala.seq(output), blocks.columns(below, node, partitions)), node);
+        new BlocksExec(partitions, blocks.description().toString(), Configured.taskBytes(), Scala.seq(output), blocks.columns(below, node, partitions)), node);
     Partitioning by = partitions == 1
         ? SinglePartition$.MODULE$
         : new HashPartitioning(Scala.seq(List.<Expression>of((Expression) output.get(0))), partitions);
@@ -173,6 +171,7 @@ public final class BlockExchange extends Rule<SparkPlan> {
         }
       }
       description.put("zone", below.exchange().conf().sessionLocalTimeZone()).put("large", below.exchange().conf().arrowUseLargeVarTypes());
+      description.put("held", Configured.workerBytes());
       return new Blocks(further, description);
     }
 

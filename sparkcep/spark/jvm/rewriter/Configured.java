@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Optional;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
@@ -17,6 +18,8 @@ public final class Configured {
   private static final String WORKER_MEMORY = "spark.executor.pyspark.memory";
   private static final String MAP_IN_ARROW = "sparkcep.mapInArrow";
   private static final String EXCHANGE = "sparkcep.exchange";
+  private static final String TASK_BYTES = "sparkcep.exchange.taskBytes";
+  private static final String WORKER_BYTES = "sparkcep.exchange.workerBytes";
 
   private Configured() {}
 
@@ -71,5 +74,15 @@ public final class Configured {
   /** Whether rows are exchanged as blocks of columns. The setting allows comparison. */
   public static boolean exchangesColumns() {
     return get(EXCHANGE, "rows").equals("columns");
+  }
+
+  /** Returns how many bytes of rows a task collects before it makes blocks of them. */
+  public static long taskBytes() {
+    return JavaUtils.byteStringAsBytes(get(TASK_BYTES, "64m"));
+  }
+
+  /** Returns how many bytes of blocks a worker holds in memory. */
+  public static long workerBytes() {
+    return JavaUtils.byteStringAsBytes(get(WORKER_BYTES, "256m"));
   }
 }

@@ -1,0 +1,130 @@
+"""Blocks in, sorted rows out, against the order that plain Python gives random rows."""
+
+import random
+import struct
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep.engine.arrange.sorted_batches import Arranged, sorted_batches
+from sparkcep.errors import MatchRuntimeError
+from tests.property.arrange.random_blocks import TYPES, arranged, block, value
+
+EPOCH = datetime(1970, 1, 1)
+
+
+def batches(blocks: list[bytes], each: int = 2) -> list[pa.RecordBatch]:
+    """Blocks as they arrive: a few a batch."""
+    return [
+        pa.record_batch({"block_partition": pa.array([7] * len(part), pa.int32()), "block": pa.array(part, pa.binary())})
+        for part in (blocks[i : i + each] for i in range(0, len(blocks), each))
+    ]
+
+
+def plain(kind: str, column: pa.Array) -> list:
+    """The values of a column as the random rows have them."""
+    if kind == "string":
+        return column.cast(pa.binary()).to_pylist()
+    if kind in ("date", "timestamp", "timestamp_ntz", "duration"):
+        return column.view(pa.int32() if kind == "date" else pa.int64()).to_pylist()
+    return column.to_pylist()
+
+
+def same(left: list[tuple], right: list[tuple]) -> bool:
+    return [tuple(map(repr, row)) for row in left] == [tuple(map(repr, row)) for row in right]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_rows(seed, tmp_path, monkeypatch):
+    r = random.Random(seed)
+    types = [r.choice(TYPES) for _ in range(r.randrange(1, 6))]
+    places = list(range(len(types)))
+    keys = r.sample(places, r.randrange(min(3, len(places)) + 1))
+    order = [(i, r.random() < 0.5, r.random() < 0.5) for i in r.sample(places, r.randrange(min(3, len(places)) + 1))]
+    few = r.random() < 0.6
+    rows = [tuple(value(r, kind, few) for kind in types) for _ in range(r.choice((1, 5, 60, 400)))]
+    if r.random() < 0.4:  # rows that come in order, or in a few runs
+        cut = r.randrange(len(rows) + 1)
+        rows = arranged(rows[:cut], [], order) + arranged(rows[cut:], [], order)
+    sent = r.randrange(1, len(types) + 1)
+    held = r.choice((1, 500, 1 << 20))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    description = {"types": types, "sent": sent, "keys": keys, "order": order, "zone": "UTC", "large": r.random() < 0.2, "held": held}
+    blocks, at = [], 0
+    while at < len(rows):
+        size = r.randrange(1, 80)
+        blocks.append(block(description, rows[at : at + size]))
+        at += size
+    done = Arranged()
+    found = list(sorted_batches(batches(blocks), r.choice((1, 7, 1000)), 1 << r.choice((3, 10, 20)), done))
+    columns = [[v for batch in found for v in plain(types[i], batch.column(i))] for i in range(sent)]
+    expected = [row[:sent] for row in arranged(rows, keys, order)]
+    assert same([*zip(*columns)], expected)
+    assert sum(batch.num_rows for batch in found) == done.rows == len(rows)
+    assert done.spilled or held > 1 or len(rows) == 1
+    assert not done.spilled or held < 1 << 20
+    assert not list(tmp_path.iterdir())  # files have no names
+
+
+def test_types():
+    types = ["date", "timestamp", "timestamp_ntz", "duration", "decimal 12 2", "decimal 30 4", "string", "bool"]
+    rows = [(1, 2, 3, 4, Decimal("5.25"), Decimal("-6.5000"), "é".encode(), True)]
+    (batch,) = sorted_batches(batches([block({"types": types, "sent": 8, "keys": [], "order": [], "zone": "UTC", "large": False, "held": 9}, rows)]), 10, 10)
+    assert [column.to_pylist()[0] for column in batch.columns[2:]] == [EPOCH + timedelta(microseconds=3), timedelta(microseconds=4), Decimal("5.25"), Decimal("-6.5000"), "é", True]
+    assert batch.column(0).to_pylist() == [date(1970, 1, 2)] and str(batch.column(1).type) == "timestamp[us, tz=UTC]"
+
+
+def test_many_keys_enlarge_the_table():
+    count = 20_000
+    rows = [((i * 7919) % count, i) for i in range(count)] * 2
+    description = {"types": ["int64", "int32"], "sent": 2, "keys": [0], "order": [(1, False, True)], "zone": "UTC", "large": False, "held": 1 << 30}
+    done = Arranged()
+    found = pa.Table.from_batches(sorted_batches(batches([block(description, rows)]), 1 << 20, 1 << 30, done))
+    assert done.keys == count and found.column(0).to_pylist() == [k for k, _ in rows[:count] for _ in range(2)]
+
+
+@pytest.mark.parametrize("change", [
+    lambda data: data[:-8],
+    lambda data: data[:10],
+    lambda data: b"scb2" + data[4:],
+    lambda data: data[:4] + struct.pack("<i", 1 << 30) + data[8:],
+    lambda data: data[:8] + struct.pack("<i", -5) + data[12:],
+    lambda data: data + bytes(8),
+    lambda data: data.replace(b'"sent": 2', b'"sent": 9'),
+    lambda data: data.replace(b'"keys": [0]', b'"keys": [5]'),
+    lambda data: data.replace(b'"int32"', b'"int99"'),
+    lambda data: data[:-16] + struct.pack("<ii", 9, 3) + data[-8:],  # ends that fall
+])  # fmt: skip
+def test_damaged_blocks(change):
+    rows = [(1, b"abc"), (2, b"")]
+    data = block({"types": ["int32", "string"], "sent": 2, "keys": [0], "order": [], "zone": "UTC", "large": False, "held": 9}, rows)
+    assert list(sorted_batches(batches([data]), 10, 10))
+    with pytest.raises(MatchRuntimeError, match="a block of rows cannot be read"):
+        list(sorted_batches(batches([change(data)]), 10, 10))
+
+
+def test_blocks_of_one_task_have_the_same_columns():
+    description = {"types": ["int32"], "sent": 1, "keys": [], "order": [], "zone": "UTC", "large": False, "held": 9}
+    other = description | {"types": ["int16"]}
+    with pytest.raises(MatchRuntimeError, match="other columns than the blocks before it"):
+        list(sorted_batches(batches([block(description, [(1,)]), block(other, [(1,)] * 2)]), 10, 10))
+
+
+def test_random_bytes_are_an_error_or_rows():
+    r = np.random.default_rng(5)
+    rows = [(i % 5, bytes([i % 7]) * (i % 4)) for i in range(30)]
+    data = np.frombuffer(block({"types": ["int32", "binary"], "sent": 2, "keys": [0], "order": [(1, True, False)], "zone": "UTC", "large": False, "held": 99}, rows), dtype=np.uint8)
+    errors = 0
+    for _ in range(300):
+        changed = data.copy()
+        changed[r.integers(0, len(data), 3)] = r.integers(0, 256, 3)
+        try:
+            found = list(sorted_batches(batches([changed.tobytes()]), 10, 1000))
+        except MatchRuntimeError:
+            errors += 1
+        else:
+            assert sum(batch.num_rows for batch in found) == 30
+    assert errors
