@@ -1,0 +1,141 @@
+"""Rows that are exchanged as blocks of columns: the order of rows is that of Spark's window functions, for each type of key and order."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkcep.spark.java import find_java_tool
+
+pytestmark = pytest.mark.codegen  # it is of Spark's plans
+
+# type -> an expression over id with few values, among them those that are special
+TYPES = {
+    "boolean": "id % 3 = 0",
+    "tinyint": "CAST(id % 5 - 2 AS TINYINT)",
+    "smallint": "CAST((id % 5 - 2) * 9000 AS SMALLINT)",
+    "int": "CAST((id % 5 - 2) * 1000000000 AS INT)",
+    "bigint": "(id % 5 - 2) * 4000000000000000000",
+    "float": "CAST(element_at(array('NaN', '-0.0', '0.0', 'Infinity', '-Infinity', '1.5'), CAST(id % 6 AS INT) + 1) AS FLOAT)",
+    "double": "CAST(element_at(array('NaN', '-0.0', '0.0', 'Infinity', '-Infinity', '-1.5'), CAST(id % 6 AS INT) + 1) AS DOUBLE)",
+    "decimal": "CAST((id % 5 - 2) * 1.25 AS DECIMAL(10, 2))",
+    "wide": "CAST((id % 5 - 2) * 12345678901234567890.125 AS DECIMAL(30, 3))",
+    "date": "date_add(DATE '1969-12-30', CAST(id % 5 AS INT))",
+    "timestamp": "timestamp_micros((id % 5 - 2) * 1000000007)",
+    "timestamp_ntz": "CAST(timestamp_micros((id % 5 - 2) * 1000000007) AS TIMESTAMP_NTZ)",
+    "interval": "make_dt_interval(CAST(id % 5 AS INT) - 2, 1)",
+    "string": "element_at(array('', 'a', 'a\\0', 'a name that is longer than eight bytes', 'é', 'eight...', 'eight...\\0'), CAST(id % 7 AS INT) + 1)",
+    "binary": "CAST(element_at(array('', 'b', 'a name that is longer than eight bytes'), CAST(id % 3 AS INT) + 1) AS BINARY)",
+}
+NAMES = list(TYPES)
+SIZES = {"sparkcep.exchange.taskBytes": "1", "sparkcep.exchange.workerBytes": "1"}
+
+
+@pytest.fixture(scope="module")
+def exchanged(spark):
+    if not hasattr(spark, "_jvm"):
+        pytest.skip("a classic session is needed")
+    if find_java_tool("javac") is None:
+        pytest.skip("no Java compiler: rows are exchanged")
+    columns = ", ".join(f"IF(hash(id, {i}) % 7 = 0, NULL, {sql}) AS `{name}`" for i, (name, sql) in enumerate(TYPES.items()))
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW of_types AS SELECT id, {columns} FROM (SELECT hash(id) % 1000 + 1000 AS id FROM range(0, 300, 1, 3))")
+    spark.conf.set("sparkcep.exchange", "columns")
+    yield spark
+    spark.conf.unset("sparkcep.exchange")
+
+
+def plan_of(spark, query: str) -> str:
+    return spark.sql(query)._jdf.queryExecution().executedPlan().toString()
+
+
+def clause(partition: str, order: str) -> str:
+    return f"of_types MATCH_RECOGNIZE ({partition} ORDER BY {order}, id MEASURES COUNT(*) AS place ALL ROWS PER MATCH PATTERN (A+) DEFINE A AS TRUE)"
+
+
+@pytest.mark.parametrize("sizes", [{}, SIZES], ids=["one block", "small blocks"])
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_order_of_each_type(exchanged, adaptive, sizes):
+    for key, value in {"spark.sql.adaptive.enabled": adaptive, **sizes}.items():
+        exchanged.conf.set(key, value)
+    try:
+        ours, sparks = [], []
+        for i, name in enumerate(NAMES):
+            key, how = NAMES[(i + 4) % len(NAMES)], ("", "DESC", "NULLS LAST", "DESC NULLS FIRST")[i % 4]
+            for partition in (f"PARTITION BY `{key}`", f"PARTITION BY `{key}`, `{NAMES[i - 3]}`", ""):
+                ours.append(f"SELECT '{name} {partition}' AS t, id, place FROM {clause(partition, f'`{name}` {how}')}")
+                sparks.append(f"SELECT '{name} {partition}' AS t, id, row_number() OVER ({partition} ORDER BY `{name}` {how}, id) FROM of_types")
+        query = " UNION ALL ".join(ours[:: 3 if sizes else 1])
+        assert plan_of(exchanged, query).count("MatchBlocks") == len(ours[:: 3 if sizes else 1])
+        found = exchanged.sql(query).collect()
+        assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(" UNION ALL ".join(sparks[:: 3 if sizes else 1])).collect()))
+    finally:
+        for key in ("spark.sql.adaptive.enabled", *sizes):
+            exchanged.conf.unset(key)
+
+
+def test_all_columns_arrive(exchanged):
+    shown = ", ".join(f"hash(`{name}`), `{name}` IS NULL" for name in NAMES)
+    found = exchanged.sql(f"SELECT id, {shown} FROM {clause('PARTITION BY `string`', '`double`')}").collect()
+    assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(f"SELECT id, {shown} FROM of_types").collect()))
+
+
+def test_the_output_is_distributed_by_the_keys(exchanged):
+    one = "SELECT `string` AS k, count(*) AS n FROM {} GROUP BY `string`".format(clause("PARTITION BY `string`", "`int`"))
+    plan = plan_of(exchanged, one)
+    assert plan.count("Exchange hashpartitioning") == 1 and "block_partition" in plan and "Sort [" not in plan
+    joined = f"SELECT a.k, a.n, b.m FROM ({one}) a JOIN (SELECT `string` AS k, count(*) AS m FROM of_types GROUP BY `string`) b ON a.k = b.k"
+    exchanged.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    exchanged.conf.set("spark.sql.shuffle.partitions", "5")
+    try:
+        rows = exchanged.sql(joined).collect()
+    finally:
+        exchanged.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+        exchanged.conf.set("spark.sql.shuffle.partitions", "2")
+    counted = {row.k: row.n for row in exchanged.sql("SELECT `string` AS k, count(*) AS n FROM of_types WHERE `string` IS NOT NULL GROUP BY `string`").collect()}
+    assert {row.k: row.n for row in rows} == {row.k: row.m for row in rows} == counted
+
+
+def test_two_clauses_with_the_same_keys_are_exchanged_once(exchanged):
+    inner = f"SELECT `string`, `int`, id, place FROM {clause('PARTITION BY `string`', '`int`')}"
+    query = f"SELECT * FROM ({inner}) MATCH_RECOGNIZE (PARTITION BY `string` ORDER BY place MEASURES LAST(id) AS l PATTERN (A A))"
+    assert plan_of(exchanged, query).count("Exchange") == 1
+    exchanged.conf.set("sparkcep.exchange", "rows")
+    rows = exchanged.sql(query).collect()
+    exchanged.conf.set("sparkcep.exchange", "columns")
+    assert sorted(map(str, rows)) == sorted(map(str, exchanged.sql(query).collect())) and rows
+
+
+def test_rows_are_exchanged_where_blocks_cannot_hold_a_column(exchanged):
+    exchanged.sql("CREATE OR REPLACE TEMP VIEW nested AS SELECT id, array(id) AS more, id % 3 AS k, string(id) COLLATE UTF8_LCASE AS name FROM range(20)")
+    query = "SELECT {} FROM nested MATCH_RECOGNIZE (PARTITION BY k ORDER BY id ALL ROWS PER MATCH PATTERN (A+))"
+    for columns, blocks in (("*", False), ("k, id", True)):
+        plan = plan_of(exchanged, query.format(columns))
+        assert ("MatchBlocks" in plan) is blocks, plan
+        assert len(exchanged.sql(query.format(columns)).collect()) == 20
+
+
+def test_a_cached_input_and_a_join_below(exchanged):
+    exchanged.sql("CACHE TABLE of_types")
+    try:
+        below = "(SELECT a.* FROM of_types a JOIN (SELECT DISTINCT `int` AS other FROM of_types) b ON a.`int` = b.other)"
+        query = f"SELECT `int`, count(*) AS n, max(place) AS m FROM {clause('PARTITION BY `int`', '`float`').replace('of_types', below, 1)} GROUP BY `int`"
+        rows = exchanged.sql(query).collect()
+        assert all(row.n == row.m for row in rows) and sum(row.n for row in rows) == exchanged.sql("SELECT * FROM of_types WHERE `int` IS NOT NULL").count()
+    finally:
+        exchanged.sql("UNCACHE TABLE of_types")
+
+
+def test_metrics(exchanged):
+    frame = exchanged.sql(f"SELECT * FROM {clause('PARTITION BY `int`', '`float`')}")
+    frame.collect()
+    todo, found = [frame._jdf.queryExecution().executedPlan()], {}
+    while todo:
+        node = todo.pop()
+        name = node.getClass().getSimpleName()
+        if name == "AdaptiveSparkPlanExec":
+            todo.append(node.executedPlan())
+        elif name.endswith("QueryStageExec"):
+            todo.append(node.plan())
+        elif name == "BlocksExec":
+            found = {key: node.metrics().apply(key).value() for key in ("rows", "blocks", "bytes")}
+        todo += [node.children().apply(i) for i in range(node.children().size())]
+    assert found["rows"] == 300 and 1 <= found["blocks"] <= 6 and found["bytes"] > 300 * 60
