@@ -63,6 +63,7 @@ def compile_all() -> Iterator[float]:
     """
     several = (os.cpu_count() or 1) > 1 and sys.executable
     helper = subprocess.Popen(processes.python("-m", __name__), env=processes.environment(), stdin=subprocess.DEVNULL) if several else None
+    _compile_arrangement()
     for text in CLAUSES.values():
         start = time.perf_counter()
         _compile(text)
@@ -76,6 +77,20 @@ def _compile(text: str) -> None:
 
     with cache.at_once():
         _run(text)
+
+
+def _compile_arrangement() -> None:
+    """Compiles the kernels that order rows from blocks of columns."""
+    import numpy as np
+
+    from sparkcep.engine.arrange.groups import group_rows
+    from sparkcep.engine.arrange.order import ordered
+    from sparkcep.kernels.jit import cache
+
+    with cache.at_once():
+        count = 2000  # so many keys that their table grows
+        groups = group_rows([np.arange(count) % (count // 2)], count)
+        ordered(groups, [-np.arange(count)], count)
 
 
 def _run(text: str) -> None:

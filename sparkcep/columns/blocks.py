@@ -59,12 +59,12 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """What all blocks of a task hold.
+    """The columns of all blocks of a task, and their order.
 
     Attributes:
         types: of each column.
         sent: how many columns go to the engine. The others only order rows.
-        keys: the columns that tell the keys of PARTITION BY apart.
+        keys: columns that are equal in all rows of a partition, and differ between partitions.
         order: ORDER BY.
         held: how many bytes of blocks a worker holds in memory.
     """

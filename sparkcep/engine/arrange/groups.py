@@ -1,4 +1,4 @@
-"""The rows of each key: numbers of keys in the order in which they come up, and the rows of each number."""
+"""The rows of each key: numbers of keys by their first rows, and the rows of each number."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Groups(NamedTuple):
     """The rows, key by key.
 
     Attributes:
-        rows: the rows of each key, in the order in which they came. int32, or int64 for more than 2**31 rows; None if the rows came
-            key by key.
+        rows: the rows of each key, in the order of arrival. int32, or int64 for more than 2**31 rows. None if the rows arrived key by
+            key.
         bounds: the bounds of each key. int64 (keys + 1).
     """
 

@@ -1,6 +1,6 @@
 """Holds the columns of a task's blocks: in memory within a budget, beyond it in files that are mapped into memory.
 
-A file has no name from its creation on, so it disappears with the process, in whatever way this ends.
+A file loses its name when it is created, so it disappears with the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkcep.columns.blocks import WIDE, Block, Description
 
 
 class HeldColumn(NamedTuple):
-    """A column of all rows, in the order in which they came.
+    """A column of all rows, in the order of arrival.
 
     Attributes:
         values: the values (rows), (rows, 2) for wide decimals, or the bytes of all values. uint8 (bytes).

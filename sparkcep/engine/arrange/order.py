@@ -50,13 +50,13 @@ def float_words(values: np.ndarray) -> np.ndarray:
 
 
 def texts(column: HeldColumn) -> pa.Array:
-    """Returns the values of their own lengths as large binaries; a NULL has no bytes."""
+    """Returns the values of their own lengths as large binaries; the bytes of NULL are empty."""
     assert column.offsets is not None
     return pa.Array.from_buffers(pa.large_binary(), len(column.offsets) - 1, [None, pa.py_buffer(column.offsets), pa.py_buffer(column.values)])
 
 
 def text_numbers(column: HeldColumn) -> tuple[np.ndarray, pa.Array]:
-    """Returns a number for each value, int64 (rows), and the values that they stand for."""
+    """Returns a number for each value, int64 (rows), and the value of each number."""
     encoded = texts(column).dictionary_encode()
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
 

@@ -20,7 +20,7 @@ _NULL = np.int64(np.iinfo(np.int64).min)
 
 @dataclass
 class Arranged:
-    """What was done for a task: rows, keys, and bytes that were written to files."""
+    """Counts of a task: rows, keys, and bytes that were written to files."""
 
     rows: int = 0
     keys: int = 0

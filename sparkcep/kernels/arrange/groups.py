@@ -25,12 +25,12 @@ def _cell(before, word, mask):
 
 @kernel
 def number_rows(before, words, first, table, pairs, count, numbers):
-    """Numbers rows from ``first`` on, in the order in which pairs come up, until the table is half full.
+    """Numbers rows from ``first`` on, a new pair gets the next number, until the table is half full.
 
     Args:
         before: the numbers so far. int32 (rows).
         words: the words of the next column. int64 (rows).
-        first: the first row that has no number yet.
+        first: the first row without a number.
         table: the number of a pair plus one, 0 for a free cell. int32 (a power of two).
         pairs: before and word of each number. int64 (half of the table, 2).
         count: how many numbers there are.

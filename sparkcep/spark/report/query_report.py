@@ -401,6 +401,7 @@ def _shown(value: Any) -> object:
 # -- metrics of Spark's plan ----------------------------------------------------------------------------------------
 
 _ENGINE = ("PythonUDTF", FUNCTION)
+_IN_BLOCKS = "rowsInBlocks"  # of the operator that makes blocks of rows, whose exchange counts blocks
 
 
 @dataclass(frozen=True)
@@ -420,8 +421,8 @@ class _Step:
 
 def _step(depth: int, node: Any) -> _Step:
     kind, metrics = node.getClass().getSimpleName(), node.metrics()
-    ours = kind == "MapInArrowExec" and node.func().name() == FUNCTION
-    numbers = {name: metrics.apply(name).value() for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten") if metrics.contains(name)}
+    ours = kind in ("MapInArrowExec", "SearchBlocksExec") and node.func().name() == FUNCTION
+    numbers = {name: metrics.apply(name).value() for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten", _IN_BLOCKS) if metrics.contains(name)}
     return _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), node.children().size() == 0, numbers)
 
 
@@ -433,7 +434,8 @@ def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
     if at is None or plan is None:
         return out
     below = [step.numbers for step in steps[at + 1 :] if step.depth > steps[at].depth]
-    sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
+    exchange = next((i for i, n in enumerate(below) if "shuffleRecordsWritten" in n), None)
+    sent = None if exchange is None else (below[exchange + 1] if exchange + 1 < len(below) else {}).get(_IN_BLOCKS, below[exchange]["shuffleRecordsWritten"])
     if sent is not None:
         out.append(("rows that reach the engine" + (", after the filter" if plan.prefilter else ""), sent))
     given = _given(steps, at)
@@ -454,7 +456,8 @@ def _given(steps: list[_Step], at: int) -> int | None:
         if step.depth >= depth:
             continue
         depth = step.depth
-        if "shuffleRecordsWritten" in step.numbers:
-            return step.numbers["shuffleRecordsWritten"] if plain else None
+        for counted in (_IN_BLOCKS, "shuffleRecordsWritten"):
+            if counted in step.numbers:
+                return step.numbers[counted] if plain else None
         plain = plain and step.name == "Project"
     return steps[at].rows

@@ -295,7 +295,7 @@ def engine_outputs(frame) -> int:
         if name == "AdaptiveSparkPlanExec":
             todo.append(node.inputPlan())
         else:
-            if name in ("MapInArrowExec", "ArrowEvalPythonUDTFExec"):
+            if name in ("MapInArrowExec", "SearchBlocksExec", "ArrowEvalPythonUDTFExec"):
                 found += node.output().size()
             todo += [node.children().apply(i) for i in range(node.children().size())]
     return found

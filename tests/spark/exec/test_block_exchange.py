@@ -136,6 +136,6 @@ def test_metrics(exchanged):
         elif name.endswith("QueryStageExec"):
             todo.append(node.plan())
         elif name == "BlocksExec":
-            found = {key: node.metrics().apply(key).value() for key in ("rows", "blocks", "bytes")}
+            found = {key: node.metrics().apply(key).value() for key in ("rowsInBlocks", "blocks", "bytes")}
         todo += [node.children().apply(i) for i in range(node.children().size())]
-    assert found["rows"] == 300 and 1 <= found["blocks"] <= 6 and found["bytes"] > 300 * 60
+    assert found["rowsInBlocks"] == 300 and 1 <= found["blocks"] <= 6 and found["bytes"] > 300 * 60

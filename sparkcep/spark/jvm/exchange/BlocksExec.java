@@ -84,7 +84,7 @@ public final class BlocksExec extends SparkPlan implements Members {
   private Map<String, SQLMetric> counted() {
     if (counted == null) {
       counted = new LinkedHashMap<>();
-      counted.put("rows", SQLMetrics.createMetric(sparkContext(), "rows in blocks"));
+      counted.put("rowsInBlocks", SQLMetrics.createMetric(sparkContext(), "rows in blocks"));
       counted.put("blocks", SQLMetrics.createMetric(sparkContext(), "blocks"));
       counted.put("bytes", SQLMetrics.createSizeMetric(sparkContext(), "bytes of blocks", -1L));
       counted.put("nanos", SQLMetrics.createNanoTimingMetric(sparkContext(), "time to build blocks", -1L));
@@ -95,7 +95,7 @@ public final class BlocksExec extends SparkPlan implements Members {
   @Override
   public RDD<InternalRow> doExecute() {
     Map<String, SQLMetric> found = counted();
-    BlockRows.Counts counts = new BlockRows.Counts(found.get("rows"), found.get("blocks"), found.get("bytes"), found.get("nanos"));
+    BlockRows.Counts counts = new BlockRows.Counts(found.get("rowsInBlocks"), found.get("blocks"), found.get("bytes"), found.get("nanos"));
     Task task = new Task(DataTypeUtils.fromAttributes(child.output()), partitions, description, budget, counts);
     return child.execute().toJavaRDD().mapPartitions(task).rdd();
   }

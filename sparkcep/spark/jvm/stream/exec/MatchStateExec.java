@@ -3,7 +3,6 @@ package org.sparkcep.stream.exec;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -28,6 +27,7 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.sparkcep.catalyst.PythonBatches;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.stream.ReadTables;
@@ -242,14 +242,11 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
   }
 
   private MapInBatchEvaluatorFactory evaluators() {
-    PythonUDF function = (PythonUDF) functionExpr();
-    List<scala.Tuple2<ChainedPythonFunctions, Object>> chained = new ArrayList<>();
-    chained.add(new scala.Tuple2<>(new ChainedPythonFunctions(Scala.seq(List.of(function.func()))), (Object) function.resultId().id()));
     StructType sent = new StructType().add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType);
     for (StructField field : sent().fields()) {
       sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python uses indexes
     }
-    return SparkVersion.evaluators(this, Scala.seq(chained), sent);
+    return PythonBatches.evaluators((PythonUDF) functionExpr(), output(), sent, conf().arrowMaxRecordsPerBatch(), conf(), pythonMetrics(), Option.empty());
   }
 
   /** Appends late rows to their table, if there is one. */

@@ -1,0 +1,56 @@
+package org.sparkcep.catalyst;
+
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.JobArtifactSet;
+import org.apache.spark.JobArtifactState;
+import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.OptionConverters;
+
+/** Spark's way of passing batches of rows to a Python function. */
+public final class PythonBatches {
+  private PythonBatches() {}
+
+  /**
+   * Returns the evaluators that pass batches of rows to a Python function and return the rows of its batches.
+   *
+   * @param output the columns of the returned rows
+   * @param sent the type of the rows that are passed
+   * @param rows the most rows of a batch
+   * @param job the artifacts of the job, see {@link #job}
+   */
+  public static MapInBatchEvaluatorFactory evaluators(
+      PythonUDF function, Seq<Attribute> output, StructType sent, int rows, SQLConf conf, Map<String, SQLMetric> metrics, Option<String> job) {
+    Tuple2<ChainedPythonFunctions, Object> chained =
+        new Tuple2<>(new ChainedPythonFunctions(Scala.seq(List.of(function.func()))), (Object) function.resultId().id());
+    List<Object> given = new ArrayList<>(List.of(
+        output, Scala.seq(List.of(chained)), sent, function.dataType(), rows, function.evalType(), conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(),
+        ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, job));
+    try {
+      Constructor<?> constructor = MapInBatchEvaluatorFactory.class.getConstructors()[0];
+      while (given.size() < constructor.getParameterCount()) {
+        given.add(Option.empty()); // Spark's versions differ in the number of options here
+      }
+      return (MapInBatchEvaluatorFactory) constructor.newInstance(given.toArray());
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this Spark passes batches to Python in a way that sparkcep does not know", e);
+    }
+  }
+
+  /** Returns the name of the artifacts of the running job; none unless Spark Connect has some. */
+  public static Option<String> job() {
+    return OptionConverters.toScala(OptionConverters.toJava(JobArtifactSet.getCurrentJobArtifactState()).map(JobArtifactState::uuid));
+  }
+}
