@@ -81,16 +81,11 @@ def _compile(text: str) -> None:
 
 def _compile_arrangement() -> None:
     """Compiles the kernels that order rows from blocks of columns."""
-    import numpy as np
-
-    from sparkcep.engine.arrange.groups import group_rows
-    from sparkcep.engine.arrange.order import ordered
+    from sparkcep.engine.arrange.order import run_kernels
     from sparkcep.kernels.jit import cache
 
     with cache.at_once():
-        count = 2000  # so many keys that their table grows
-        groups = group_rows([np.arange(count) % (count // 2)], count)
-        ordered(groups, [-np.arange(count)], count)
+        run_kernels()
 
 
 def _run(text: str) -> None:

@@ -12,11 +12,11 @@ from sparkcep.kernels.arrange import groups as kernels
 _FIRST_CELLS = 1 << 10
 
 
-class Groups(NamedTuple):
+class RowsByKey(NamedTuple):
     """The rows, key by key.
 
     Attributes:
-        rows: the rows of each key, in the order of arrival. int32, or int64 for more than 2**31 rows. None if the rows arrived key by
+        rows: the rows of each key, in the order of arrival. int32, or int64 for more than 2**31 rows. None if they arrived key by
             key.
         bounds: the bounds of each key. int64 (keys + 1).
     """
@@ -25,7 +25,7 @@ class Groups(NamedTuple):
     bounds: np.ndarray
 
 
-def group_rows(words: Sequence[np.ndarray], count: int) -> Groups:
+def group_rows(words: Sequence[np.ndarray], count: int) -> RowsByKey:
     """Groups rows by keys.
 
     Args:
@@ -33,17 +33,17 @@ def group_rows(words: Sequence[np.ndarray], count: int) -> Groups:
         count: how many rows there are.
     """
     if not words or not count:
-        return Groups(None, np.array([0, count] if count else [0], dtype=np.int64))
+        return RowsByKey(None, np.array([0, count] if count else [0], dtype=np.int64))
     numbers, keys = np.zeros(count, dtype=np.int32), 1
     for column in words:
         numbers, keys = _numbered(numbers, column)
     sizes = np.bincount(numbers, minlength=keys)
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     if (numbers[1:] >= numbers[:-1]).all():
-        return Groups(None, bounds)
+        return RowsByKey(None, bounds)
     rows = np.empty(count, dtype=index_type(count))
     kernels.list_rows(numbers, bounds[:-1].copy(), rows)
-    return Groups(rows, bounds)
+    return RowsByKey(rows, bounds)
 
 
 def index_type(count: int) -> np.dtype:

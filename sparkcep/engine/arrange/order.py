@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.blocks import Order
-from sparkcep.engine.arrange.groups import Groups, index_type
+from sparkcep.engine.arrange.groups import RowsByKey, group_rows, index_type
 from sparkcep.engine.arrange.held_columns import HeldColumn
 from sparkcep.kernels.arrange import order as kernels
 
@@ -68,7 +68,7 @@ def _ranks(column: HeldColumn) -> np.ndarray:
     return ranks[numbers]
 
 
-def ordered(groups: Groups, words: Sequence[np.ndarray], count: int) -> Groups:
+def ordered(groups: RowsByKey, words: Sequence[np.ndarray], count: int) -> RowsByKey:
     """Returns the groups with the rows of each key in the order of ``words`` (int64 (rows) each)."""
     if not words:
         return groups
@@ -84,4 +84,10 @@ def ordered(groups: Groups, words: Sequence[np.ndarray], count: int) -> Groups:
         both, rows, groups.bounds, keys, spare, np.empty(longest, dtype=rows.dtype), np.zeros(kernels.RUNS + 2, dtype=np.int64),
         np.zeros((1 << 11) + 1, dtype=np.int64),
     )
-    return Groups(rows, groups.bounds)
+    return RowsByKey(rows, groups.bounds)
+
+
+def run_kernels() -> None:
+    """Runs each kernel of this package over a few rows."""
+    count = 2000  # so many keys that their table grows
+    ordered(group_rows([np.arange(count) % (count // 2)], count), [-np.arange(count)], count)

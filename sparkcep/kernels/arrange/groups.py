@@ -1,6 +1,7 @@
 """Numbers rows by their keys, with a hash table (open addressing, linear probing), and lists the rows of each key.
 
-Several columns of keys are numbered one after the other: a row's number so far and the word of its next column make its next number.
+Several columns of keys are numbered one after the other: a row's number so far and the word of its next column make its next
+number.
 
 Example: the words 7, 9, 7, 9 with the numbers 0, 0, 0, 1 before get the numbers 0, 1, 0, 2. The rows of each number are then 0, 2;
 1; 3, and ``ends`` is 2, 3, 4.
@@ -25,7 +26,7 @@ def _cell(before, word, mask):
 
 @kernel
 def number_rows(before, words, first, table, pairs, count, numbers):
-    """Numbers rows from ``first`` on, a new pair gets the next number, until the table is half full.
+    """Numbers rows from ``first`` on, until the table is half full. A new pair gets the next number.
 
     Args:
         before: the numbers so far. int32 (rows).

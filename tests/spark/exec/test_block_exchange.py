@@ -1,4 +1,4 @@
-"""Rows that are exchanged as blocks of columns: the order of rows is that of Spark's window functions, for each type of key and order."""
+"""Rows that are exchanged as blocks of columns have the order of Spark's window functions, for each type of key and order."""
 
 from __future__ import annotations
 

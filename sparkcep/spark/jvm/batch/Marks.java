@@ -11,6 +11,7 @@ import org.apache.spark.sql.internal.SessionState;
 import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.exchange.BlockExchange;
+import org.sparkcep.exchange.Clustered;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**

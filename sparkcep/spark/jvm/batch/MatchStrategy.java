@@ -27,6 +27,7 @@ import org.sparkcep.budget.MatchBudget;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Scala;
+import org.sparkcep.exchange.Clustered;
 import org.sparkcep.functions.Call;
 import org.sparkcep.functions.FunctionCode;
 import org.sparkcep.functions.Shipment;

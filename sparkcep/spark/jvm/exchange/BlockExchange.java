@@ -33,7 +33,6 @@ import org.apache.spark.sql.execution.python.MapInArrowExec;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
-import org.sparkcep.batch.Clustered;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.ExtensionJar;
 import org.sparkcep.catalyst.Reflection;
@@ -48,9 +47,9 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Replaces the exchange and the sort of rows below a clause by an exchange of blocks of columns, which the worker orders.
  *
- * <p>It runs after Spark has planned exchanges and sorts, because only then it is known whether the rows need them. All new operators
- * belong to the clause's node of the logical plan, as the parts of an aggregate do: an adaptive query that has run the exchange then
- * replaces that node, and not the one below it.
+ * <p>It runs after Spark has planned exchanges and sorts, because only then it is known whether the rows need them. All new
+ * operators belong to the clause's node of the logical plan, as the parts of an aggregate do. So an adaptive query that has run the
+ * exchange replaces that node, and not the node below it.
  */
 public final class BlockExchange extends Rule<SparkPlan> {
   @Override

@@ -98,8 +98,8 @@ final class BlockPage {
   }
 
   /**
-   * Returns the next block as a row: the number in {@code numbers} that stands for its target partition, and its bytes. Returns null
-   * after the last one; then rows can be added again.
+   * Returns the next block as a row: the number in {@code numbers} of its target partition, and its bytes. Returns null after the
+   * last one; then rows can be added again.
    */
   UnsafeRow take(int[] numbers) {
     if (next == rows) {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.util.TaskCompletionListener;
 
-/** The blocks of a task's rows. Rows are collected within a budget of memory; then their blocks are given, one partition after the other. */
+/** The blocks of a task's rows. Collects rows within a budget of memory, and then returns their blocks, partition by partition. */
 final class BlockRows implements Iterator<InternalRow> {
   /** The metrics of the operator. */
   record Counts(SQLMetric rows, SQLMetric blocks, SQLMetric bytes, SQLMetric nanos) implements java.io.Serializable {}

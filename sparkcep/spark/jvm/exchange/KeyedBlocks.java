@@ -13,7 +13,7 @@ import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
 /**
- * Says that exchanged blocks are distributed by the keys of their rows, as they are ({@link BlocksExec}). So a join or an aggregate by
+ * Tells Spark that exchanged blocks are distributed by the keys of their rows ({@link BlocksExec}). So a join or an aggregate by
  * these keys above the clause is not exchanged again.
  */
 public final class KeyedBlocks extends Passing implements Members {

@@ -1,4 +1,4 @@
-package org.sparkcep.batch;
+package org.sparkcep.exchange;
 
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -35,7 +35,7 @@ public final class Clustered extends Passing implements Members {
   }
 
   /** Whether {@code table} is distributed and sorted as the rewriter writes it. */
-  static boolean isAsked(LogicalPlan table) {
+  public static boolean isAsked(LogicalPlan table) {
     return table instanceof Sort sort
         && !sort.global()
         && sort.child() instanceof RepartitionByExpression repartition
