@@ -92,7 +92,7 @@ class _Parts:
         """Writes the pieces to the end of files."""
         pieces = (self.values, self.nulls, self.offsets)
         if not self.files:
-            self.files = [tempfile.TemporaryFile(dir=folder) for _ in pieces]  # noqa: SIM115: closed with the process
+            self.files = [tempfile.TemporaryFile(dir=folder) for _ in pieces]  # closed with the process
         for file, arrays in zip(self.files, pieces, strict=True):
             for array in arrays:
                 file.write(np.ascontiguousarray(array).data)
