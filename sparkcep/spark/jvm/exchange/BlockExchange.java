@@ -80,7 +80,7 @@ public final class BlockExchange extends Rule<SparkPlan> {
         : new HashPartitioning(Scala.seq(List.<Expression>of((Expression) output.get(0))), partitions);
     SparkPlan exchange = linked((SparkPlan) Reflection.construct(ShuffleExchangeExec.class.getName(), by, made, below.exchange().shuffleOrigin()), node);
     SparkPlan keyed = linked(new KeyedBlocks(Scala.seq(below.keys()), exchange), node);
-    return linked(new SearchBlocksExec(operator, keyed), node);
+    return linked(new SearchBlocksExec((MapInArrowExec) operator.withNewChildren(Scala.seq(List.of(keyed))), keyed), node);
   }
 
   private static SparkPlan linked(SparkPlan made, LogicalPlan node) {

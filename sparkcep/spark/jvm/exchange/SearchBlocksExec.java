@@ -30,7 +30,7 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
   private final MapInArrowExec like;
   private final SparkPlan child;
 
-  /** {@code like}: the operator that this one replaces. */
+  /** {@code like}: Spark's own operator over the child. */
   public SearchBlocksExec(MapInArrowExec like, SparkPlan child) {
     this.like = like;
     this.child = child;
