@@ -4,10 +4,10 @@
 addition for each number of each sum takes the square of the rows, if each row begins a match of many rows. So sums that lie side
 by side jump over many numbers at once where the outcome of these additions is known.
 
-A sum between 2**52 and 2**53 units of its last bit stays a whole number of these units until it leaves this range. Until then, adding
+A sum between 2**52 and 2**53 units of its last bit is a whole number of these units until it leaves this range. Until then, adding
 x changes the sum by x / unit, rounded to a whole number of units. The change does not depend on the sum, so changes of several
-numbers add up as integers. Only a tie (x / unit ends in .5) depends on the sum: the new sum is even. After it the sum is even,
-whatever it was before, so the changes at later ties are known again.
+numbers add up as integers. Only a tie (x / unit ends in .5) depends on the sum, because the new sum is the even one of two. After
+a tie each sum is even, so the changes at later ties are known again.
 
 Example with sums of 4 bits, from 8 to 15 units: the numbers 1.3, .5 and 2.5 are added to the sums 8 and 9. The first changes both
 by 1, to 9 and 10. At the first tie 9.5 becomes 10, and 10.5 becomes 10. At the second one both become 12, by a change of 2. So the
@@ -39,22 +39,14 @@ INVERSE_UNITS = np.ldexp(1.0, np.clip(1023 + MANTISSA - np.arange(EXPONENTS), -1
 
 
 class Changes(NamedTuple):
-    """How the numbers of a piece change sums of some exponents.
+    """How the numbers of a piece change sums of some exponents."""
 
-    Attributes:
-        tables: the table of each biased exponent, -1 without one. int64 (exponents).
-        totals: the change by all numbers before each number, in units. int64 (tables, PIECE + 1).
-        ties: the first tie from each number on. int64 (tables, PIECE + 1).
-        least, greatest: the extremes of the change inside each chunk, from its beginning on. int64 (tables, chunks).
-        inverse_units: float64 (exponents).
-    """
-
-    tables: np.ndarray
-    totals: np.ndarray
-    ties: np.ndarray
-    least: np.ndarray
-    greatest: np.ndarray
-    inverse_units: np.ndarray
+    tables: np.ndarray  # The table of each biased exponent, -1 without one. int64 (exponents).
+    totals: np.ndarray  # The change by all numbers before each number, in units. int64 (tables, PIECE + 1).
+    ties: np.ndarray  # The first tie from each number on. int64 (tables, PIECE + 1).
+    least: np.ndarray  # The least change from the beginning of each chunk to one of its numbers. int64 (tables, chunks).
+    greatest: np.ndarray  # The greatest such change.
+    inverse_units: np.ndarray  # float64 (exponents).
 
 
 def add_to_slices(numbers: np.ndarray, lows: np.ndarray, highs: np.ndarray, runs: np.ndarray, sums: np.ndarray) -> None:

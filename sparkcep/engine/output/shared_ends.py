@@ -264,8 +264,8 @@ def _slices(mask, nulls, keep, forest, many, begin, filled, order, runs, places)
     """Fills the last six arrays, and returns the number of labels that count.
 
     ``many`` (labels) is how many matches have a label. Their sums lie from ``begin`` (labels) on. ``order`` has the labels that
-    count, in an order that visits each match's labels in row order, and ``runs`` has the match whose own label each one is.
-    ``places`` (m) is the place of each match's sum.
+    count. It visits each match's labels in row order. ``runs`` has the match whose own label each one is. ``places`` (m) is the
+    place of each match's sum.
     """
     events, labels, joins, after, at, first = forest
     matches = events.shape[0]
