@@ -40,6 +40,9 @@ OVERLAPS = {
     "count(*) AS n, sum(x) AS s, min(x) AS a, max(x) AS b": "count(*) OVER w AS n, sum(x) OVER w AS s, min(x) OVER w AS a, max(x) OVER w AS b",
     "FIRST(x) AS f, LAST(x) AS l": "x AS f, first(x) OVER w AS l",
     "sum(y) AS s": "sum(y) OVER w AS s",
+    # values that are not multiples of a power of two, of one sign and of both
+    "avg(y / 10) AS s": "avg(y / 10) OVER w AS s",
+    "sum(y / 10 - 6.24D) AS s": "sum(y / 10 - 6.24D) OVER w AS s",
 }
 
 

@@ -21,11 +21,10 @@ import numpy as np
 
 from sparkcep.engine.output import gather
 from sparkcep.engine.output.gather import float_less
+from sparkcep.engine.output.ordered_sums import add_to_slices
 from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
 from sparkcep.kernels.jit.cache import inlined, kernel
 
-TILE = 1 << 11  # Sums that fit the first-level cache while numbers are added to them.
-TOGETHER = 8  # Numbers that are added to a sum between loading and storing it.
 MOST_LABELS = 1 << 20  # Labels at a time at most, if matches have all their labels.
 _ALL = np.zeros(0, dtype=np.uint8)  # as NULL marks or filter: all rows count
 _EXACT = 2.0**53  # sums of integers below it do not depend on the order of additions
@@ -247,37 +246,26 @@ def _fold(kind, mask, ints, flts, nulls, keep, forest, counts, totals, sums):
 def _sums_in_order(mask: int, flts: np.ndarray, nulls: np.ndarray, keep: np.ndarray, trees: Forest) -> np.ndarray:
     """Returns for each event the sum of its rows' values, added from the first row on. float64 (m).
 
-    The last bits of a sum depend on the order. So there is an addition for each row of each match, many at a time: matches with a
-    common label are made neighbours.
+    The last bits of a sum depend on the order, so each match has a sum of its own. Matches with a common label get consecutive
+    places, so a label adds its value to one slice of the sums.
     """
     size, matches = len(trees.labels), len(trees.events)
-    many, begin, filled = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    sums, out = np.zeros(matches, dtype=np.float64), np.zeros(matches, dtype=np.float64)
-    lows, highs, numbers = np.empty(TOGETHER, dtype=np.int64), np.empty(TOGETHER, dtype=np.int64), np.empty(TOGETHER, dtype=np.float64)
-    _spread(mask, flts, nulls, keep, trees, many, begin, filled, np.empty(size, dtype=np.int64), sums, lows, highs, numbers, out)
-    return out
-
-
-@inlined
-def _add(x, part):
-    for k in range(part.shape[0]):
-        part[k] += x
-
-
-@inlined
-def _add_eight(numbers, part):
-    """Adds the numbers to each sum, one after the other."""
-    a, b, c, d, e, f, g, h = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], numbers[7]
-    for k in range(part.shape[0]):
-        part[k] = part[k] + a + b + c + d + e + f + g + h
+    many, begin, filled, order, runs = np.zeros((5, size), dtype=np.int64)
+    places = np.zeros(matches, dtype=np.int64)
+    steps = _slices(mask, nulls, keep, trees, many, begin, filled, order, runs, places)
+    order, runs = order[:steps], runs[:steps]
+    lows, sums = begin[order], np.zeros(matches, dtype=np.float64)
+    add_to_slices(flts[trees.at[order]], lows, lows + many[order], runs, sums)
+    return np.where(trees.first >= 0, sums[places], 0.0)
 
 
 @kernel
-def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, lows, highs, numbers, out):
-    """Fills ``out``.
+def _slices(mask, nulls, keep, forest, many, begin, filled, order, runs, places):
+    """Fills the last six arrays, and returns the number of labels that count.
 
-    ``many`` (labels) is how many matches have a label. They lie in ``sums`` from ``begin`` on. ``lows``, ``highs`` and ``numbers``
-    have room for some labels: the sums that have each label, and its value.
+    ``many`` (labels) is how many matches have a label. Their sums lie from ``begin`` (labels) on. ``order`` has the labels that
+    count. It visits each match's labels in row order. ``runs`` has the match whose own label each one is. ``places`` (m) is the
+    place of each match's sum.
     """
     events, labels, joins, after, at, first = forest
     matches = events.shape[0]
@@ -290,7 +278,6 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, l
             rest = after[base + i]
             if rest >= 0:
                 many[rest] += many[base + i]
-    # Matches with a common label get consecutive places in ``sums``. So adding a value to all of them is one slice.
     free = np.int64(0)
     for e in range(matches):
         base = events[e, E_LABELS]
@@ -304,40 +291,21 @@ def _spread(mask, flts, nulls, keep, forest, many, begin, filled, order, sums, l
                 begin[n] = free
                 free += many[n]
             filled[n] = begin[n]
-    steps = np.int64(0)  # labels that count, in an order that visits each match's labels in row order
+    steps = np.int64(0)
     for e in range(matches - 1, -1, -1):
         base = events[e, E_LABELS]
         for i in range(joins[e, 0]):
             n = base + i
             if _counts(mask, labels[n], at[n], nulls, keep):
                 order[steps] = n
+                runs[steps] = e
                 steps += 1
-    # Labels and sums are processed in tiles, so that the sums stay in the cache. Each sum still gets its values in row order.
-    for some in range(0, steps, TILE):
-        for low in range(0, matches, TILE):
-            for step in range(some, min(some + TILE, steps), TOGETHER):
-                taken = min(TOGETHER, min(some + TILE, steps) - step)
-                inner, outer = low, low + TILE  # the sums that get all of these numbers
-                for i in range(taken):
-                    n = order[step + i]
-                    lows[i] = max(begin[n], low)
-                    highs[i] = max(min(begin[n] + many[n], low + TILE), lows[i])
-                    numbers[i] = flts[at[n]]
-                    inner = max(inner, lows[i])
-                    outer = min(outer, highs[i])
-                if taken < TOGETHER or outer <= inner:
-                    for i in range(taken):
-                        _add(numbers[i], sums[lows[i] : highs[i]])
-                    continue
-                for i in range(TOGETHER):
-                    _add(numbers[i], sums[lows[i] : inner])
-                    _add(numbers[i], sums[outer : highs[i]])
-                _add_eight(numbers, sums[inner:outer])
     for e in range(matches):
         n = first[e]
         if n >= 0:
-            out[e] = sums[filled[n]]
+            places[e] = filled[n]
             filled[n] += 1
+    return steps
 
 
 def _one_by_one(

@@ -412,10 +412,15 @@ def _additions(strategy: Strategy) -> list[str]:
     sums = [name for name, spec in leaves if spec.kind == "agg" and spec.function in ("sum", "avg")]
     arrays = [name for name, spec in leaves if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
     lines, places = [], _written(strategy.plan)
+
+    def named(measures: list[str]) -> str:
+        return ", ".join(places.get(name, name) for name in measures)
+
     if sums:
-        lines.append(f"cost of {', '.join(places.get(name, name) for name in sums)} over FLOAT or DOUBLE: one addition for each row of each match, in the order of the rows; DECIMAL is linear in rows")
+        cost = "up to one addition for each row of each match, in the order of the rows, and far fewer for values of one sign"
+        lines.append(f"cost of {named(sums)} over FLOAT or DOUBLE: {cost}; DECIMAL is linear in rows")
     if arrays:
-        lines.append(f"cost of {', '.join(places.get(name, name) for name in arrays)}: the elements of all arrays")
+        lines.append(f"cost of {named(arrays)}: the elements of all arrays; under AFTER MATCH SKIP PAST LAST ROW each row is in one array at most")
     return lines
 
 

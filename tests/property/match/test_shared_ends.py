@@ -234,6 +234,15 @@ def test_a_sum_beyond_64_bits():
         answered("A+", [[*rows[:4], rows[3], rows[1], *rows[4:]]], None, 100)
 
 
+def test_sums_of_long_matches(monkeypatch):
+    """Sums of many long matches jump over numbers, and still have the bits of adding each match from its first row on."""
+    monkeypatch.setitem(globals(), "MEASURES", {"f": "sum(x)", "fx": "avg(A.x)"})
+    numbers = np.round(np.random.default_rng(3).lognormal(4, 0.5, 6_000), 2)
+    got = answered("A+", [[{"r": r, "letter": "a", "i": 0, "x": x, "t": "", "d": None} for r, x in enumerate(numbers.tolist())]], None, 1 << 20)
+    wanted = [float(np.cumsum(numbers[begin:])[-1]) for begin in range(len(numbers))]
+    assert got == [{"f": total, "fx": total / (len(wanted) - begin)} for begin, total in enumerate(wanted)]
+
+
 @pytest.mark.parametrize("pattern", first(["((A B?)+ C?)*", "A+", "A+ B*", "(A|B)+", "X* C"], wider=5))
 def test_labels_grow_with_the_rows(pattern):
     """The labels that all matches have together are at most a few for each row, however long the matches are."""

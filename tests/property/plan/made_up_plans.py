@@ -414,6 +414,14 @@ def interpreted_only() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def compiled_only() -> Iterator[None]:
+    """Inside, no call is interpreted while its kernel is compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY, "false")
+        yield
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--plans", type=int)
@@ -429,7 +437,7 @@ def main(arguments: list[str]) -> int:
         parser.error("set NUMBA_BOUNDSCHECK=1 and SPARKCEP_CACHE_DIR to a folder of its own")
     part, parts = map(int, asked.share.split("/"))
     plans = corpus(asked.seed, asked.plans, asked.generators)[part::parts]
-    with contextlib.nullcontext() if asked.compiled else interpreted_only():
+    with compiled_only() if asked.compiled else interpreted_only():
         counts, wrong = sweep(plans, asked.seed, each=asked.each, structures=asked.structures, seconds=asked.seconds)
     for kind, number in counts.most_common():
         print(f"{number:8d}  {kind}")
