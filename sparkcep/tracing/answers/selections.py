@@ -15,7 +15,7 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.tracing.answers.answer import Shown, Why
 from sparkcep.tracing.answers.change import closest
 from sparkcep.tracing.answers.differs import unconfirmed
-from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.values import counted, no_match, row_spans
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged
@@ -200,7 +200,7 @@ class Skipping:
                 lines += writer.condition("passed", before, other.variable, indent, head, row=row)
             elif other.verdict == REFUSED:
                 writer.reasons.append(Reason(other.reason, row + 1, match.start + 1, name))
-                lines.append(f"{indent}{head}{'a negation forbids a row before' if other.reason == 'NEGATION' else 'the row is outside of WITHIN'}")
+                lines.append(f"{indent}{head}{'a negation forbids a row before' if other.reason == 'NEGATION' else unplaced(other.reason, row + 1)}")
             elif other.verdict == FAILS:
                 writer.reasons.append(Reason("AFTER_MATCH", row + 1, match.start + 1, name))
                 lines.append(f"{indent}{head}takes the row, but leads to no match")
@@ -276,7 +276,7 @@ class Skipping:
                 lines.append(f"  {name} could follow; a negation forbids a row before row {row + 1}.")
             elif other.verdict == REFUSED:
                 writer.reasons.append(Reason(other.reason, row + 1, match.start + 1, name))
-                lines.append(f"  {name} could follow; row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}.")
+                lines.append(f"  {name} could follow; {unplaced(other.reason, row + 1)}.")
         return lines + writer.other_way(search, match, row)
 
     # -- question 3 under ALL MATCHES ---------------------------------------------------------------------------
