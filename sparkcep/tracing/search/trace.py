@@ -251,25 +251,25 @@ class Search:
 
     def violation(self, node: Node, option: Option, row: int | None = None) -> Violation | None:
         """The rows that a negation forbids before a row is taken, or at the end of the match; None if there are none."""
-        row, last = node.row if row is None else row, node.row - 1
         if node.row == self.start:
             return None  # nothing lies between the rows of an empty match
-        for negation, after, before in self._intervals(node, option, row):
-            if negation.late == (option.kind == "end") or option.kind == "end":
-                if not negation.late and after >= self.start and before <= last:
-                    continue  # it was looked at when the later row was taken
-                found = self.trace.negations.violation(negation, after, before, node.run, self.step)
-                if found is not None:
-                    return found
+        for negation, after, before in self._intervals(node, option, node.row if row is None else row):
+            found = self.trace.negations.violation(negation, after, before, node.run, self.step)
+            if found is not None:
+                return found
         return None
 
     def _intervals(self, node: Node, option: Option, row: int) -> Iterator[tuple[Negation, int, int]]:
-        """The negations that matter if an option takes a row or ends the match, each with its interval."""
-        negated, last, windows = self.program.negated, node.row - 1, self.pattern.windows
+        """The negations that are looked at when an option takes a row or ends the match, each with its interval.
+
+        A late one between two rows of the match waits for the end.
+        """
+        negated, last, windows, ends = self.program.negated, node.row - 1, self.pattern.windows, option.kind == "end"
         for slot in self.program.passed(option):
-            stop = min(windows.end(self.start), self.rows.count) if option.kind == "end" else row
-            yield self.pattern.negations[negated[slot]], last, stop
-        if option.kind != "end":
+            negation = self.pattern.negations[negated[slot]]
+            if ends or not negation.late:
+                yield negation, last, min(windows.end(self.start), self.rows.count) if ends else row
+        if not ends:
             return
         for slot in self.program.opening(option):
             first = self.start
@@ -278,8 +278,9 @@ class Search:
             yield self.pattern.negations[negated[slot]], first - 1, self.start
         for run in node.run.taken() if self.pattern.keeps_runs else ():
             assert run.before is not None
-            for slot in run.crossed:
-                yield self.pattern.negations[negated[slot]], run.before.row, run.row
+            for negation in (self.pattern.negations[negated[slot]] for slot in run.crossed):
+                if negation.late:
+                    yield negation, run.before.row, run.row
 
     def outside(self, option: Option, row: int) -> str:
         """Why a row is outside of the windows at an option, "" if it is inside."""

@@ -48,16 +48,20 @@ FAULTS = [
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
     (program.Program, "_begin_again", "loop.high is None or done < loop.high", "False"),
     (program.Program, "_begin_again", '"jump", "close", "tail", "not"', '"jump", "close", "not"'),
+    (program.Program, "_begin_again", "at = loop.end", "return None"),
+    (program.Program, "groups", "row if slot == _EMPTY else slot", "slot"),
     (program.Program, "after", "slot[0] or (is_first and slot[1])", "slot[0]"),
     (moves.Moves, "_among", "bisect_left(rows, first)", "bisect_left(rows, first + 1)"),
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "False"),
     (moves.Moves, "blocking", "options if again is None else again", "options"),
-    (moves.Moves, "taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
+    (moves.Moves, "_taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
     (trace.Search, "_fails_later", "<= node.row", ">= node.row"),
     (trace.Search, "ways", "if found == before", "if True"),
     (trace.Search, "_find", "match.found not in known", "True"),
     (trace.Search, "_intervals", "first > self.rows.first and", "first > self.rows.first + 1 and"),
-    (trace.Search, "_intervals", 'if option.kind == "end" else row', "if False else row"),
+    (trace.Search, "_intervals", "if ends else row", "if False else row"),
+    (trace.Search, "_intervals", "if ends or not negation.late", "if True"),
+    (trace.Search, "_intervals", "run.before.row, run.row", "run.before.row, run.row - 1"),
     (trace.Trace, "_search_all", "match.start >= at", "match.start > at"),
     (negation.Negations, "_found", "range(after + 1, before)", "range(after + 1, before - 1)"),
     (machine.Machine, "value_between", "sorted([*taken, (row, self._variables[expression])])", "sorted(taken)"),
@@ -74,7 +78,7 @@ def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     with pytest.raises((AssertionError, IndexError, KeyError, ValueError, StopIteration)):
         for seed in range(20):
             if name in OF_NEXT:
-                checked(seed, 60, PLAIN, strategy=selection.NEXT)
+                checked(seed, 60, ("nested",), strategy=selection.NEXT, report=selection.ALL)
             else:
                 checked(seed, 20)
                 checked(seed, 20, NEGATED)
