@@ -23,8 +23,8 @@ from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.selections import Conjunction, Skipping
 from sparkcep.tracing.answers.values import Names, Values, no_match, row_spans, truth, variable_named
+from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
-from sparkcep.tracing.conditions.question import sides_of
 from sparkcep.tracing.forms.lines import COMPARISON, Line
 from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged, shown_column

@@ -19,8 +19,9 @@ from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.answers.without import without
+from sparkcep.tracing.conditions.collector import Comparison
 from sparkcep.tracing.conditions.comparisons import combined
-from sparkcep.tracing.conditions.question import Comparison, Question
+from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.forms.lines import BAR, COUNTER, Line
 from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
