@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import replace
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.conditions.question import question_of
@@ -228,6 +228,9 @@ def checked(seed: int, wanted: int, shapes: tuple[str, ...] = (*PLAIN, *NEGATED)
             case = (SidedCase if pattern.contains(query.pattern, ("and",)) else SelectionCase)(query, rows, counts)
             counts["too large"] += not case.check()
         except Effort:
+            counts["too large"] += 1
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", error
             counts["too large"] += 1
         except AssertionError as error:
             raise AssertionError(f"{query.to_sql()}\n{rows}\n{error}") from error
