@@ -713,7 +713,7 @@ def _random_part(rng, names, depth):
 
 
 def _random_nested(rng, names):
-    """An iterated part that ends in an iterated part, with something behind it."""
+    """An iterated part that ends in an iterated part, and variables after it."""
     least, most = rng.choice([(1, 1), (2, 2), (0, 1), (1, 2)])
     last = ("rep", _random_part(rng, names, rng.choice([0, 0, 1])), least, most, rng.random() < 0.8)
     body = ("cat", [("var", rng.choice(names)), last]) if rng.random() < 0.8 else last

@@ -213,7 +213,7 @@ def pattern_is_empty(program: Program) -> bool:
 
 
 def random_rows(rng: random.Random) -> list[dict]:
-    """Rows of one partition. Sometimes the first ones have no time."""
+    """Rows of one partition. Sometimes the first ones have NULL times."""
     rows = selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9]))
     without = rng.choice([0, 0, 0, 0, 0, 1, 2])
     return [row | {"id": None} if number < without else row for number, row in enumerate(rows)]
