@@ -27,6 +27,7 @@ from sparkcep.tracing.search.trace import FAILS, MATCHES, OUT_OF_REACH, REFUSED,
 
 MOST_MATCHES = 10  # with a row that are listed
 MOST_ROWS = 10  # rows between the first and the last row of a match of ALL MATCHES whose conditions are shown
+_NOT_PASSED = "SKIP TILL NEXT MATCH does not pass over an earlier row that the pattern takes"
 
 
 class Writer(Protocol):
@@ -198,6 +199,8 @@ class Skipping:
             if other.verdict == REFUSED and other.reason == "CONDITION":
                 writer.reasons.append(writer.of_condition(other.variable, before, row))
                 lines += writer.condition("passed", before, other.variable, indent, head, row=row)
+            elif other.verdict == REFUSED and other.reason == OUT_OF_REACH:
+                lines.append(f"{indent}{head}is not asked: {_NOT_PASSED}")
             elif other.verdict == REFUSED:
                 writer.reasons.append(Reason(other.reason, row + 1, match.start + 1, name))
                 lines.append(f"{indent}{head}{'a negation forbids a row before' if other.reason == 'NEGATION' else unplaced(other.reason, row + 1)}")
@@ -270,7 +273,7 @@ class Skipping:
                 lines += [f"  {name} {'would go on' if other.preferred else 'could follow'}, and does not take row {row + 1}:"]
                 lines += writer.condition("next", ended, other.variable, "    ", row=row)
             elif other.verdict == REFUSED and other.reason == OUT_OF_REACH:
-                lines.append(f"  {name} is not asked at row {row + 1}: SKIP TILL NEXT MATCH does not pass over an earlier row that the pattern takes.")
+                lines.append(f"  {name} is not asked at row {row + 1}: {_NOT_PASSED}.")
             elif other.verdict == REFUSED and other.reason == "NEGATION":
                 writer.reasons.append(Reason(other.reason, row + 1, match.start + 1, name))
                 lines.append(f"  {name} could follow; a negation forbids a row before row {row + 1}.")
