@@ -652,6 +652,9 @@ def random_rows(rng, size):
 def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "negation", "conjunction"), budget=50_000):
     """A random query. shapes: what the pattern may be; strategy and report: None for any that fit."""
     shape = rng.choice(shapes)
+    nested = shape == "nested"
+    if nested:
+        shape = "plain"
     plain = shape == "plain"
     strategy = strategy or rng.choice([STRICT, NEXT, NEXT, ANY, ANY] if plain else [NEXT, ANY])
     sided = shape in ("conjunction", "sided group")
@@ -660,7 +663,9 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
         shape, plain = "plain", True
     names = ["A", "B", "C", "D"][: rng.choice([1, 2, 3, 3, 4])]
     negated = []
-    if plain:
+    if nested:
+        p = _random_nested(rng, names)
+    elif plain:
         p = _random_part(rng, names, rng.choice([1, 2, 2, 3]))
         if rng.random() < 0.2:
             p = ("cat", [p, ("var", rng.choice(names))])
@@ -705,6 +710,15 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
 def _random_part(rng, names, depth):
     p = pattern.random_pattern(rng, names, depth, exclude=False, anchors=rng.random() < 0.1, empty=rng.random() < 0.2)
     return _with_windows(rng, p)
+
+
+def _random_nested(rng, names):
+    """An iterated part that ends in an iterated part, and variables after it."""
+    least, most = rng.choice([(1, 1), (2, 2), (0, 1), (1, 2)])
+    last = ("rep", _random_part(rng, names, rng.choice([0, 0, 1])), least, most, rng.random() < 0.8)
+    body = ("cat", [("var", rng.choice(names)), last]) if rng.random() < 0.8 else last
+    p = ("rep", _with_windows(rng, body), rng.choice([0, 1, 1, 2]), rng.choice([2, 3, None, None]), rng.random() < 0.8)
+    return ("cat", [p, *(("var", name) for name in rng.choices(names, k=rng.choice([1, 1, 2])))])
 
 
 def _with_windows(rng, p):

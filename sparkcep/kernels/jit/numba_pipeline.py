@@ -8,12 +8,12 @@ sufficient.
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sparkcep.collector import few_collections
 from sparkcep.kernels.jit import linked_once, linking, numba_internals
 from sparkcep.kernels.jit.numba_internals import CompilerBase, DefaultPassBuilder, NativeLowering, types
 
@@ -79,17 +79,6 @@ def _quietly(compile_for: Callable) -> Callable:
             return compile_for(*args)
 
     return compiled
-
-
-@contextlib.contextmanager
-def few_collections() -> Iterator[None]:
-    """Inside, full garbage collections are rare: a compilation makes very many objects, and most of them live to its end."""
-    before = gc.get_threshold()
-    gc.set_threshold(max(before[0], 100_000), 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class _Work:

@@ -13,7 +13,8 @@ from sparkcep.plan.scope import NAVIGATIONS
 from sparkcep.spark.why.partition import Run
 from sparkcep.spark.why.statement import Input
 from sparkcep.tracing.answers.hints import Cast
-from sparkcep.tracing.conditions.question import Question, sides_of
+from sparkcep.tracing.conditions.collector import sides_of
+from sparkcep.tracing.conditions.question import Question
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

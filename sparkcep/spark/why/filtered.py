@@ -18,8 +18,8 @@ from sparkcep.errors import ClauseError, position
 from sparkcep.spark.why.partition import Run
 from sparkcep.spark.why.statement import Input
 from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.conditions.collector import is_literal, sides_of
 from sparkcep.tracing.conditions.comparisons import combined, numbers, taken_apart
-from sparkcep.tracing.conditions.question import is_literal, sides_of
 
 LEVELS = 5
 _CONDITION = "PATTERN (A) DEFINE A AS "

@@ -13,17 +13,18 @@ from dataclasses import dataclass, field, replace
 from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
+from sparkcep.collector import few_collections
 from sparkcep.draw.timeline import Timeline
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.causes import causes
 from sparkcep.tracing.answers.change import Change, closest, one_change
 from sparkcep.tracing.answers.differs import untrue
-from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.selections import Conjunction, Skipping
 from sparkcep.tracing.answers.values import Names, Values, no_match, row_spans, truth, variable_named
+from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
-from sparkcep.tracing.conditions.question import sides_of
 from sparkcep.tracing.forms.lines import COMPARISON, Line
 from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged, shown_column
@@ -72,6 +73,7 @@ class Asked:
     words: Mapping[str, object] = field(default_factory=dict)
 
 
+@few_collections()
 def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int = MAX_STEPS) -> Why:
     """Answers a question about the rows of a partition.
 
@@ -252,7 +254,7 @@ class _Explainer(Names):
         logic = self.question.conditions.get(variable)
         if logic is None:
             return [f"{indent}{head}any row (not in DEFINE)"]
-        row, run, rows = ended.row if row is None else row, ended.taken(), judged or self.rows
+        row, run, rows = ended.row if row is None else row, ended.run, judged or self.rows
 
         def holds(number: int) -> bool | None:
             return rows.known_truth(number, row, run)
@@ -324,7 +326,7 @@ class _Explainer(Names):
             return lines + self.anchors(options, indent, row)
         reasons = {reason for option, reason in options if option.kind == "row"}
         for reason in ("WINDOW", "NULL_TIME"):
-            if reason in reasons and reasons == {reason}:
+            if reasons == {reason} and search.pattern.windows.refused(0, ended.start, row):
                 self._because(reason, row, ended, options)
                 return [f"{indent}It ended at {self.row(row)}: {self.outside(0, ended.start, row, reason)}."]
         lines = [f"{indent}It ended at {self.row(row)}. The pattern lets come {opening}:"] if opening == "next" else [f"{indent}The pattern lets come first:"]
@@ -350,7 +352,7 @@ class _Explainer(Names):
 
     def of_condition(self, variable: int, ended: Ended, row: int | None = None) -> Reason:
         """The reason why a condition does not hold at a row after a run, by default the next one."""
-        row, run = ended.row if row is None else row, ended.taken()
+        row, run = ended.row if row is None else row, ended.run
         whole = combined(self.question.conditions[variable], lambda number: self.rows.known_truth(number, row, run))
         kind = "CONDITION_NULL" if whole is None else "CONDITION_FALSE"
         return Reason(kind, row + 1, ended.start + 1, self.question.name(variable))
@@ -364,10 +366,10 @@ class _Explainer(Names):
         return f"$: row {row} is not the last row of the partition" if row else "$: the partition has rows"
 
     def group(self, search: Search, option: Option, row: int, reason: str) -> str:
-        for window, first in search.program.groups(option, row):
-            if search.pattern.windows.refused(window, first, row):
-                return self.outside(window, first, row, reason)
-        return self.outside(0, search.start, row, reason)
+        """Why a row is outside of WINDOW, or of the window of a group that is open at an option."""
+        windows = search.pattern.windows
+        bounds = [(0, search.start), *search.program.groups(option, row)]
+        return self.outside(*next(bound for bound in bounds if windows.refused(*bound, row)), row, reason)
 
     def outside(self, window: int, first: int, row: int, reason: str) -> str:
         """Why a row is outside of a window, with the arithmetic."""
@@ -545,7 +547,7 @@ class _Explainer(Names):
                 self.reasons.append(self.of_condition(other.variable, ended))
                 return [f"  {name} would go on, and does not take row {row + 1}:", *self.condition("next", ended, other.variable, "    ")]
             self.reasons.append(Reason(other.reason, row + 1 if row < self.rows.count else 0, match.start + 1, name))
-            ends = "the partition ends" if other.reason == "PARTITION_END" else f"row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}"
+            ends = "the partition ends" if other.reason == "PARTITION_END" else unplaced(other.reason, row + 1)
             return [f"  {name} would go on; {ends}."]
         if other.verdict == FAILS and other.preferred:
             self.reasons.append(Reason("AFTER_MATCH", row + 1, match.start + 1, name))
@@ -702,4 +704,4 @@ class _Explainer(Names):
             return f"{name} would come first; a negation forbids {'it' if other.variable < 0 else 'a row before'}", []
         if other.reason == "PARTITION_END":
             return f"{name} would come first; the partition ends", []
-        return f"{name} would come first; row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}", []
+        return f"{name} would come first; {unplaced(other.reason, row + 1)}", []

@@ -28,7 +28,8 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Window
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.values import Values
-from sparkcep.tracing.conditions.question import Comparison, Question, is_literal, sides_of
+from sparkcep.tracing.conditions.collector import Comparison, is_literal, sides_of
+from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.verify import NUMBER, engine_plan
 

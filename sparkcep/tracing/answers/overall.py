@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from sparkcep.collector import few_collections
 from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import Settings
@@ -18,8 +19,9 @@ from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.answers.without import without
+from sparkcep.tracing.conditions.collector import Comparison
 from sparkcep.tracing.conditions.comparisons import combined
-from sparkcep.tracing.conditions.question import Comparison, Question
+from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.forms.lines import BAR, COUNTER, Line
 from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
@@ -38,6 +40,7 @@ _BAR = 20
 _ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor", "NEGATION": "a negation"}
 
 
+@few_collections()
 def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, words: Mapping[str, object], redact: str = "", max_steps: int = MAX_STEPS, hints: Sequence[str] = ()) -> Why:
     """Answers the question.
 
@@ -96,7 +99,8 @@ class _Overall:
         found = Hints(self.parts, self.totals, self.settings, self.values, self.matches)
         hints, near = [*found.found(), *more], self.near()
         hints += [] if self.matches else without(self.question, self.parts, self.settings)
-        lines = [self.first(), *self.counters(), *self.funnel()]
+        reached = tuple(self.reached())
+        lines = [self.first(), *self.counters(), *self.funnel(reached)]
         if ends:
             lines.append("They ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
         for i, (matches, starts, number, wanted) in enumerate(culprits[:SHOWN]):
@@ -107,7 +111,7 @@ class _Overall:
         timelines = self.pictures(near[:SHOWN], len(lines) + 1)
         lines += self.misses(near)
         return Why(
-            dict(words), True, lines[0], funnel=tuple(self.reached()), hints=tuple(hints), near=tuple(near), lines=tuple(lines), timelines=tuple(timelines),
+            dict(words), True, lines[0], funnel=reached, hints=tuple(hints), near=tuple(near), lines=tuple(lines), timelines=tuple(timelines),
             culprits=tuple((self.question.comparisons[number].text, starts, matches) for matches, starts, number, _ in culprits[:SHOWN]),
         )
 
@@ -193,8 +197,8 @@ class _Overall:
             yield self.question.name(program.places[place]), counts[place]
         yield "a match", done
 
-    def funnel(self) -> Iterator[str]:
-        reached, starts = list(self.reached()), len(self.searches)
+    def funnel(self, reached: Sequence[tuple[str, int]]) -> Iterator[str]:
+        starts = len(self.searches)
         yield f"How far the runs of {counted(starts, 'start row')} got:"
         width = max(len(name) for name, _ in reached)
         for name, count in reached:
@@ -224,7 +228,7 @@ class _Overall:
 
     def whole(self, part: FrozenRows, ended: Ended, spot: Spot) -> bool | None:
         """The truth of a variable's condition at a row after a run."""
-        run = ended.taken()
+        run = ended.run
         return combined(self.question.conditions[spot.variable], lambda number: part.known_truth(number, spot.row, run))
 
     def culprits(self, blamed: Counter[tuple[int, bool]], words: Mapping[str, object]) -> list[tuple[int, int, int, bool]] | Why:

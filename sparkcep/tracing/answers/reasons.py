@@ -28,3 +28,10 @@ class Reason:
 
     def __post_init__(self) -> None:
         assert self.reason in REASONS
+
+
+def unplaced(reason: str, row: int) -> str:
+    """Why a window does not have a row. ``row``: the number of the row."""
+    if reason == "NULL_TIME":
+        return f"a time is NULL, so its window cannot place row {row}"
+    return f"row {row} is outside of {'WITHIN' if reason == 'GROUP_WINDOW' else 'WINDOW'}"

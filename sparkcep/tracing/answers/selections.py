@@ -15,7 +15,7 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.tracing.answers.answer import Shown, Why
 from sparkcep.tracing.answers.change import closest
 from sparkcep.tracing.answers.differs import unconfirmed
-from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.values import counted, no_match, row_spans
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged
@@ -27,6 +27,7 @@ from sparkcep.tracing.search.trace import FAILS, MATCHES, OUT_OF_REACH, REFUSED,
 
 MOST_MATCHES = 10  # with a row that are listed
 MOST_ROWS = 10  # rows between the first and the last row of a match of ALL MATCHES whose conditions are shown
+_NOT_PASSED = "SKIP TILL NEXT MATCH does not pass over an earlier row that the pattern takes"
 
 
 class Writer(Protocol):
@@ -198,9 +199,11 @@ class Skipping:
             if other.verdict == REFUSED and other.reason == "CONDITION":
                 writer.reasons.append(writer.of_condition(other.variable, before, row))
                 lines += writer.condition("passed", before, other.variable, indent, head, row=row)
+            elif other.verdict == REFUSED and other.reason == OUT_OF_REACH:
+                lines.append(f"{indent}{head}is not asked: {_NOT_PASSED}")
             elif other.verdict == REFUSED:
                 writer.reasons.append(Reason(other.reason, row + 1, match.start + 1, name))
-                lines.append(f"{indent}{head}{'a negation forbids a row before' if other.reason == 'NEGATION' else 'the row is outside of WITHIN'}")
+                lines.append(f"{indent}{head}{'a negation forbids a row before' if other.reason == 'NEGATION' else unplaced(other.reason, row + 1)}")
             elif other.verdict == FAILS:
                 writer.reasons.append(Reason("AFTER_MATCH", row + 1, match.start + 1, name))
                 lines.append(f"{indent}{head}takes the row, but leads to no match")
@@ -270,13 +273,13 @@ class Skipping:
                 lines += [f"  {name} {'would go on' if other.preferred else 'could follow'}, and does not take row {row + 1}:"]
                 lines += writer.condition("next", ended, other.variable, "    ", row=row)
             elif other.verdict == REFUSED and other.reason == OUT_OF_REACH:
-                lines.append(f"  {name} is not asked at row {row + 1}: SKIP TILL NEXT MATCH does not pass over an earlier row that the pattern takes.")
+                lines.append(f"  {name} is not asked at row {row + 1}: {_NOT_PASSED}.")
             elif other.verdict == REFUSED and other.reason == "NEGATION":
                 writer.reasons.append(Reason(other.reason, row + 1, match.start + 1, name))
                 lines.append(f"  {name} could follow; a negation forbids a row before row {row + 1}.")
             elif other.verdict == REFUSED:
                 writer.reasons.append(Reason(other.reason, row + 1, match.start + 1, name))
-                lines.append(f"  {name} could follow; row {row + 1} is outside of {'WITHIN' if other.reason == 'GROUP_WINDOW' else 'WINDOW'}.")
+                lines.append(f"  {name} could follow; {unplaced(other.reason, row + 1)}.")
         return lines + writer.other_way(search, match, row)
 
     # -- question 3 under ALL MATCHES ---------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
 from sparkcep.tracing.answers.overall import Totals
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, truth
+from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
-from sparkcep.tracing.conditions.question import WHY, sides_of
+from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.forms.lines import BAR, COMPARISON, COUNTER, Line
 from sparkcep.tracing.kinds.arcs import arc_name
 from sparkcep.tracing.kinds.computations import Computation, Computations, Found

@@ -76,8 +76,10 @@ class Moves:
             rows_of: the rows that a variable may take, in order.
         """
         if self.strategy == STRICT or node.row == self.start:
-            yield from (Move(option, node.row) for option in options)
-            return
+            return iter([Move(option, node.row) for option in options])
+        return self._taking(node, options, takes, step, rows_of)
+
+    def _taking(self, node: Node, options: tuple[Option, ...], takes: Takes, step: Callable[[], None], rows_of: Callable[[int], Sequence[int]]) -> Iterator[Move]:
         turn: list[Option] = []
         reach = _Reach(self._reaching(node, options, takes, step, rows_of)) if self.strategy == NEXT else None
         for option in (*options, None):

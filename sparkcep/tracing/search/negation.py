@@ -114,8 +114,8 @@ class Negations:
         moves = Moves(program, self.strategy, start, before, Windows())
 
         def takes(node: Node, option: Option, row: int) -> bool:
-            inside = row < before and not any(self.windows.refused(window, first, row) for window, first in program.groups(option, row))
-            return inside and self.holds(option.variable, row, run, node.run)
+            outside = any(self.windows.refused(window, first, row) for window, first in program.groups(option, row))
+            return not outside and self.holds(option.variable, row, run, node.run)
 
         stack = [Node(program.first, Run(start, run.number), start)]
         while stack:

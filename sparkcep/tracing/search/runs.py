@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 from sparkcep.tracing.search.program import Option, Program, State
 
@@ -74,8 +75,7 @@ class Run:
         return tuple(run.row for run in self.taken())
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A state of a search.
 
     Attributes:
@@ -122,7 +122,8 @@ class Ended:
     def rank(self) -> tuple[int, int, int]:
         return self.depth, -self.needed, len(self.places)
 
-    def taken(self) -> Run:
+    @cached_property
+    def run(self) -> Run:
         """Its rows as a run for conditions."""
         return Run.of(self.start, self.number, self.variables, self.rows)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -18,7 +19,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import Logic
-from sparkcep.tracing.search.moves import ANY, STRICT, Move, Moves
+from sparkcep.tracing.search.moves import ANY, STRICT, Move, Moves, Takes
 from sparkcep.tracing.search.negation import Negation, Negations, Violation
 from sparkcep.tracing.search.program import Option, Program, State
 from sparkcep.tracing.search.runs import Ended, Node, Run, farthest
@@ -72,17 +73,17 @@ class Pattern:
     reports_all: bool = False
     negations: Mapping[int, Negation] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def keeps_runs(self) -> bool:
         """Whether states with different runs differ, since a condition looks at the match."""
         return bool(self.looks) or any(negation.late for negation in self.negations.values())
 
-    @property
+    @cached_property
     def monotone(self) -> bool:
         """Whether a state that leads to no match leads to none at later rows, either."""
         return self.strategy == ANY and not self.keeps_runs and not self.negations and not self.program.bounds_rows
 
-    @property
+    @cached_property
     def shares(self) -> bool:
         """Whether start rows share what is known of states."""
         return not self.keeps_runs and not self.windows.bounded
@@ -219,7 +220,10 @@ class Search:
 
     def moves(self, node: Node) -> Iterator[Move]:
         """The moves from a node, in order of preference. Their conditions may refuse them."""
-        return self.moving.of(node, self.options(node), lambda option, row: not self._refused(node, option, row), self.step)
+        return self.moving.of(node, self.options(node), self._takes(node), self.step)
+
+    def _takes(self, node: Node) -> Takes:
+        return lambda option, row: not self._refused(node, option, row)
 
     def refused(self, node: Node, option: Option, row: int | None = None) -> str:
         """Why an option cannot take a row, as a reason of :mod:`sparkcep.tracing.answers.reasons`; "" if it can.
@@ -236,36 +240,36 @@ class Search:
 
     def _refused(self, node: Node, option: Option, row: int | None) -> str:
         """Like :meth:`refused`, without negations, which do not decide which rows may be passed over."""
-        if option.kind == "anchor":
-            return "ANCHOR"
-        if option.kind == "end":
-            return ""
+        if option.kind != "row":
+            return "ANCHOR" if option.kind == "anchor" else ""
         row = node.row if row is None else row
         if row >= self.rows.count:
             return "PARTITION_END"
-        return self.outside(option, row) or ("" if self.holds(option.variable, node, row) else "CONDITION")
+        if self.pattern.windows.windows and (reason := self.outside(option, row)):
+            return reason
+        return "" if self.holds(option.variable, node, row) else "CONDITION"
 
     def violation(self, node: Node, option: Option, row: int | None = None) -> Violation | None:
         """The rows that a negation forbids before a row is taken, or at the end of the match; None if there are none."""
-        row, last = node.row if row is None else row, node.row - 1
         if node.row == self.start:
             return None  # nothing lies between the rows of an empty match
-        for negation, after, before in self._intervals(node, option, row):
-            if negation.late == (option.kind == "end") or option.kind == "end":
-                if not negation.late and after >= self.start and before <= last:
-                    continue  # it was looked at when the later row was taken
-                found = self.trace.negations.violation(negation, after, before, node.run, self.step)
-                if found is not None:
-                    return found
+        for negation, after, before in self._intervals(node, option, node.row if row is None else row):
+            found = self.trace.negations.violation(negation, after, before, node.run, self.step)
+            if found is not None:
+                return found
         return None
 
     def _intervals(self, node: Node, option: Option, row: int) -> Iterator[tuple[Negation, int, int]]:
-        """The negations that matter if an option takes a row or ends the match, each with its interval."""
-        negated, last, windows = self.program.negated, node.row - 1, self.pattern.windows
+        """The negations that are looked at when an option takes a row or ends the match, each with its interval.
+
+        A late one between two rows of the match waits for the end.
+        """
+        negated, last, windows, ends = self.program.negated, node.row - 1, self.pattern.windows, option.kind == "end"
         for slot in self.program.passed(option):
-            stop = min(windows.end(self.start), self.rows.count) if option.kind == "end" else row
-            yield self.pattern.negations[negated[slot]], last, stop
-        if option.kind != "end":
+            negation = self.pattern.negations[negated[slot]]
+            if ends or not negation.late:
+                yield negation, last, min(windows.end(self.start), self.rows.count) if ends else row
+        if not ends:
             return
         for slot in self.program.opening(option):
             first = self.start
@@ -274,8 +278,9 @@ class Search:
             yield self.pattern.negations[negated[slot]], first - 1, self.start
         for run in node.run.taken() if self.pattern.keeps_runs else ():
             assert run.before is not None
-            for slot in run.crossed:
-                yield self.pattern.negations[negated[slot]], run.before.row, run.row
+            for negation in (self.pattern.negations[negated[slot]] for slot in run.crossed):
+                if negation.late:
+                    yield negation, run.before.row, run.row
 
     def outside(self, option: Option, row: int) -> str:
         """Why a row is outside of the windows at an option, "" if it is inside."""
@@ -315,7 +320,7 @@ class Search:
 
     def taking(self, node: Node) -> Iterator[Move]:
         """Like :meth:`moves`, without most of the rows that are refused."""
-        return self.moving.taking(node, self.options(node), lambda option, row: not self._refused(node, option, row), self.step, self.trace.rows_of)
+        return self.moving.taking(node, self.options(node), self._takes(node), self.step, self.trace.rows_of)
 
     def step(self) -> None:
         self.steps += 1
@@ -384,7 +389,7 @@ class Search:
 
     def beyond(self, ended: Ended) -> list[tuple[Node, Option]]:
         """The options after a run without the end of the match, in order of preference, each with its node."""
-        run = ended.taken() if self.pattern.keeps_runs else self.root.run
+        run = ended.run if self.pattern.keeps_runs else self.root.run
         found: dict[tuple[str, int], tuple[Node, Option]] = {}
         for state in ended.states:
             node = Node(state, run, ended.row)
@@ -530,7 +535,8 @@ class Search:
         reasons = [self.refused(other, move.option, move.row) for other, move in moves]
         if all(reasons):
             beyond = [self.refused(other, option, row) for other in here for option in self.options(other) if option.variable == variable]
-            return Other(variable, preferred, REFUSED, "CONDITION" if "CONDITION" in reasons else (reasons or [reason or OUT_OF_REACH for reason in beyond])[0])
+            nearest = next((reason for reason in ("NEGATION", "CONDITION") if reason in reasons), "")  # what a negation forbids has a condition that is true
+            return Other(variable, preferred, REFUSED, nearest or (reasons or [reason or OUT_OF_REACH for reason in beyond])[0])
         taking = {self.after(other, move): None for (other, move), reason in zip(moves, reasons, strict=True) if not reason}
         if any(self.found(state) is not None for state in taking):
             return Other(variable, preferred, MATCHES)

@@ -2,68 +2,42 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-
 import pytest
 
 from sparkcep.tracing.rows import machine
 from sparkcep.tracing.search import moves, negation, program, trace
-from sparkcep.tracing.search.trace import Effort
 from tests.oracle import selection
-from tests.property.tracing.why_selection import BUDGET, SelectionCase, SidedCase
+from tests.property.tracing.why_selection import NEGATED, PLAIN, SIDED, checked
 from tests.selection import first
 from tests.support.planted_faults import plant
 
 CLAUSES = 30  # per seed
-SHAPES = ("plain", "plain", "negation")
-
-
-def checked(seed: int, wanted: int, shapes: tuple[str, ...] = SHAPES, **options) -> Counter:
-    """Checks that many random clauses."""
-    rng, counts = random.Random(seed), Counter()
-    while counts["cases"] + counts["skip targets"] < wanted:
-        query = selection.random_query(rng, budget=BUDGET, shapes=shapes, **options)
-        rows = selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9]))
-        try:
-            case = SelectionCase(query, rows, counts)
-            if not case.check():
-                counts["too large"] += 1
-        except Effort:
-            counts["too large"] += 1
-        except AssertionError as error:
-            raise AssertionError(f"{query.to_sql()}\n{rows}\n{error}") from error
-    return counts
 
 
 @pytest.mark.parametrize("seed", first(range(100), 1, wider=3))
 def test_first_matches_equal_brute_force(seed):
-    counts = checked(seed, CLAUSES, report=selection.FIRST, shapes=("plain",))
+    counts = checked(seed, CLAUSES, PLAIN, report=selection.FIRST)
     for what in ("matches", "start rows", "runs", "farthest runs", "decisions", "other options", "answers"):
         assert counts[what] > CLAUSES // 10, counts
 
 
 @pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
 def test_all_matches_equal_brute_force(seed):
-    counts = checked(seed, CLAUSES, report=selection.ALL, shapes=("plain",))
+    counts = checked(seed, CLAUSES, PLAIN, report=selection.ALL)
     for what in ("matches", "start rows", "runs", "answers"):
         assert counts[what] > CLAUSES // 10, counts
 
 
 @pytest.mark.parametrize("seed", first(range(70), 1, wider=3))
 def test_negations_equal_brute_force(seed):
-    counts = checked(seed, CLAUSES, shapes=("negation", "group"))
+    counts = checked(seed, CLAUSES, NEGATED)
     for what in ("matches", "start rows", "runs", "answers"):
         assert counts[what] > CLAUSES // 10, counts
 
 
 @pytest.mark.parametrize("seed", first(range(40), 1, wider=3))
 def test_sides_agree_with_brute_force(seed):
-    rng, counts = random.Random(seed), Counter()
-    while counts["cases"] < CLAUSES:
-        query = selection.random_query(rng, strategy=selection.ANY, shapes=("conjunction", "sided group"), budget=BUDGET)
-        if not SidedCase(query, selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9])), counts).check():
-            counts["too large"] += 1
+    counts = checked(seed, CLAUSES, SIDED, strategy=selection.ANY)
     for what in ("sides", "answers"):
         assert counts[what] > 0, counts
 
@@ -74,16 +48,20 @@ FAULTS = [
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
     (program.Program, "_begin_again", "loop.high is None or done < loop.high", "False"),
     (program.Program, "_begin_again", '"jump", "close", "tail", "not"', '"jump", "close", "not"'),
+    (program.Program, "_begin_again", "at = loop.end", "return None"),
+    (program.Program, "groups", "row if slot == _EMPTY else slot", "slot"),
     (program.Program, "after", "slot[0] or (is_first and slot[1])", "slot[0]"),
     (moves.Moves, "_among", "bisect_left(rows, first)", "bisect_left(rows, first + 1)"),
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "False"),
     (moves.Moves, "blocking", "options if again is None else again", "options"),
-    (moves.Moves, "taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
+    (moves.Moves, "_taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
     (trace.Search, "_fails_later", "<= node.row", ">= node.row"),
     (trace.Search, "ways", "if found == before", "if True"),
     (trace.Search, "_find", "match.found not in known", "True"),
     (trace.Search, "_intervals", "first > self.rows.first and", "first > self.rows.first + 1 and"),
-    (trace.Search, "_intervals", 'if option.kind == "end" else row', "if False else row"),
+    (trace.Search, "_intervals", "if ends else row", "if False else row"),
+    (trace.Search, "_intervals", "if ends or not negation.late", "if True"),
+    (trace.Search, "_intervals", "run.before.row, run.row", "run.before.row, run.row - 1"),
     (trace.Trace, "_search_all", "match.start >= at", "match.start > at"),
     (negation.Negations, "_found", "range(after + 1, before)", "range(after + 1, before - 1)"),
     (machine.Machine, "value_between", "sorted([*taken, (row, self._variables[expression])])", "sorted(taken)"),
@@ -100,7 +78,7 @@ def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     with pytest.raises((AssertionError, IndexError, KeyError, ValueError, StopIteration)):
         for seed in range(20):
             if name in OF_NEXT:
-                checked(seed, 60, shapes=("plain",), strategy=selection.NEXT)
+                checked(seed, 60, ("nested",), strategy=selection.NEXT, report=selection.ALL)
             else:
                 checked(seed, 20)
-                checked(seed, 20, shapes=("negation", "group"))
+                checked(seed, 20, NEGATED)

@@ -1,27 +1,34 @@
 """Checks a trace of sparkcep.why under an event selection against brute force: matches, farthest runs and decisions.
 
+    python -m tests.property.tracing.why_selection --cases 10000 --seed 1
+
 Brute force is the oracle's enumeration (tests/oracle/selection.py), which shares no code with the trace. Each call of its
 :meth:`runs` is a derivation of rows that were taken so far, so all of them together are all runs.
 """
 
 from __future__ import annotations
 
+import argparse
+import random
+import time
 from collections import Counter
 from dataclasses import replace
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.conditions.question import question_of
 from sparkcep.tracing.rows.sides import best_combined, sides_of
 from sparkcep.tracing.rows.verify import verify
 from sparkcep.tracing.search.program import Program
-from sparkcep.tracing.search.trace import MAX_STEPS, Search, SkipTarget, Trace
+from sparkcep.tracing.search.trace import MAX_STEPS, Effort, Search, SkipTarget, Trace
 from tests.oracle import pattern, selection
 from tests.property.tracing.why_cases import depths, frozen, least
 
 BUDGET = 20_000
+BATCH = 100  # clauses of one seed
+PLAIN, NEGATED, SIDED = ("plain", "plain", "nested"), ("negation", "group"), ("conjunction", "sided group")  # shapes of selection.random_query
 SETTINGS = replace(DEFAULT, prefilter=False, slices=False)  # as sparkcep.why has them
 
 
@@ -160,8 +167,6 @@ class SelectionCase:
             self.counts["answers"] += 1
 
 
-
-
 class SidedCase:
     """A random query with ``&`` over rows: the claims about its sides against the oracle's matches."""
 
@@ -205,3 +210,45 @@ class SidedCase:
 def pattern_is_empty(program: Program) -> bool:
     """Whether a pattern may take no row."""
     return any(option.kind == "end" for option in program.options(program.first, False, False))
+
+
+def random_rows(rng: random.Random) -> list[dict]:
+    """Rows of one partition. Sometimes the first ones have NULL times."""
+    rows = selection.random_rows(rng, rng.choice([1, 3, 5, 7, 9]))
+    without = rng.choice([0, 0, 0, 0, 0, 1, 2])
+    return [row | {"id": None} if number < without else row for number, row in enumerate(rows)]
+
+
+def checked(seed: int, wanted: int, shapes: tuple[str, ...] = (*PLAIN, *NEGATED), **options: str) -> Counter:
+    """Checks that many random clauses. ``options``: the strategy and the report of :func:`tests.oracle.selection.random_query`."""
+    rng, counts = random.Random(seed), Counter()
+    while counts["cases"] + counts["skip targets"] < wanted:
+        query, rows = selection.random_query(rng, budget=BUDGET, shapes=shapes, **options), random_rows(rng)
+        try:
+            case = (SidedCase if pattern.contains(query.pattern, ("and",)) else SelectionCase)(query, rows, counts)
+            counts["too large"] += not case.check()
+        except Effort:
+            counts["too large"] += 1
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", error
+            counts["too large"] += 1
+        except AssertionError as error:
+            raise AssertionError(f"{query.to_sql()}\n{rows}\n{error}") from error
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name, default in (("cases", 10_000), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
+    begin, totals, seed = time.monotonic(), Counter(), given.seed
+    while totals["cases"] + totals["skip targets"] < given.cases:
+        totals += checked(seed, BATCH, (*PLAIN, *NEGATED, "conjunction"))
+        shown = ", ".join(f"{count:,} {what}" for what, count in totals.items())
+        print(f"seeds {given.seed} to {seed}, {time.monotonic() - begin:.0f} s: {shown}; 0 differ", flush=True)
+        seed += 1
+
+
+if __name__ == "__main__":
+    main()

@@ -282,6 +282,15 @@ FURTHER = [
         {1: "Row 1 (t 1) is in no match.\nNo match starts here: no variable that may come first takes the row.\n  The pattern lets come first:\n"
             "    A  t > 1    1 > 1      false\n       e = 'b'  'a' = 'b'  false\n       e = 'c'  'a' = 'c'  false\n       needs t > 1 and e = 'b'; or t > 1 and e = 'c'"},
     ),
+    (
+        "ORDER BY t PATTERN (A (B C) WITHIN 5) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'", [(None, "a"), (None, "b"), (3, "c")], {},
+        {1: "Row 1 (t NULL) is in no match.\nNo match starts here. The run that got farthest took row 1: A.\n  It ended at row 2 (t NULL). The pattern lets come next:\n"
+            "    B  t is NULL in row 2, so WITHIN 5 cannot place the row"},
+    ),
+    (
+        "ORDER BY t PATTERN ((A B?) WITHIN 5) DEFINE A AS e = 'a', B AS e = 'b'", [(None, "b"), (1, "a"), (9, "b")], {"match": 1},
+        {3: "Row 3 (t 9) is not in match 1, which takes row 2: A.\n  B would go on; row 3 is outside of WITHIN."},
+    ),
 ]  # fmt: skip
 TABLE = """
     No match in 11 rows of 1 partition.

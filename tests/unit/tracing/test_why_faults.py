@@ -10,7 +10,7 @@ import pytest
 
 from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers import causes, change, explain, hints, near, overall, values
-from sparkcep.tracing.conditions import comparisons, question
+from sparkcep.tracing.conditions import collector, comparisons, question
 from sparkcep.tracing.rows import frozen, machine, verify
 from sparkcep.tracing.search import lost, windows
 from sparkcep.tracing.search.runs import Run
@@ -47,7 +47,7 @@ FAULTS = [
     (values, "truth", "value is None", "value is False"),
     (values, "labels", "count > 3", "count > 1"),
     (comparisons, "is_conjunction", "all(map", "any(map"),
-    (question, "parts_of", "parts_of(part)", "[]"),
+    (collector, "parts_of", "parts_of(part)", "[]"),
     (near, "_ways", '("missing", way.row - 1, option.variable)', '("missing", way.row, option.variable)'),
     (near, "_ways", "elif way.error is None", "elif way.error is not None"),
     (_OVERALL, "culprits", "-one[0], -one[1]", "one[0], one[1]"),

@@ -31,6 +31,14 @@ def test_reasons_are_of_the_closed_list():
     assert found["N1"] == ["CONDITION_FALSE"] and found["L4"] == ["LOST"]
 
 
+def test_a_row_that_another_derivation_does_not_reach():
+    """B+ takes row 3 in the derivation of its alternative, which so cannot pass over it to row 4."""
+    asked = question("ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B X | A B+ Y) DEFINE A AS e = 'a', B AS e = 'b', X AS e = 'x', Y AS e = 'y'")
+    why = explain(frozen(asked, ["t", "e"], list(enumerate("abbyx", 1)), "t"), Asked((), 1))
+    not_asked = "is not asked: SKIP TILL NEXT MATCH does not pass over an earlier row that the pattern takes"
+    assert [line.strip() for line in why.lines if "is not asked" in line] == [f"Y  {not_asked}"], str(why)
+
+
 def test_a_side_that_differs_explains_nothing(monkeypatch):
     """Rule 27, for a row and for the whole input, with a report."""
     monkeypatch.setattr(Side, "differences", lambda self: ["one"])
