@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.tracing.conditions.comparisons import MOST_SETS, smallest_sets
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import changed_match
+from sparkcep.tracing.rows.verify import changed_matches
 from sparkcep.tracing.search.runs import Ended
 from sparkcep.tracing.search.trace import Found, Match, Pattern, Search, Trace
 
@@ -21,7 +21,7 @@ class Change:
         row: the row.
         truth: the truth that it needs.
         match: the match.
-        engine: the engine's match, None without one.
+        engine: the engine's match, the traced one if it has several. None without one.
     """
 
     comparison: int
@@ -90,8 +90,9 @@ def one_change(rows: FrozenRows, pattern: Pattern, search: Search, ended: Ended)
             if found is not None:
                 try:
                     at = {(number, spot.row - rows.first): truth}
-                    engine = changed_match(rows.question, rows.table, at, search.start - rows.first, search.number)
+                    engine = [one.moved(rows.first) for one in changed_matches(rows.question, rows.table, at, search.start - rows.first, search.number)]
                 except MatchRuntimeError:
                     continue  # the changed query fails
-                return Change(number, spot.row, truth, found, None if engine is None else engine.moved(rows.first))
+                own = found.found  # the engine may list ALL MATCHES in another order
+                return Change(number, spot.row, truth, found, own if own in engine else next(iter(engine), None))
     return None

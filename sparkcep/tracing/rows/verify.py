@@ -90,8 +90,8 @@ def differences(traced: Sequence[Match], engine: Sequence[Found]) -> list[Differ
     return only or [Difference(match, by) for by, one in (("trace", ours), ("engine", engine)) for match in one]
 
 
-def changed_match(question: Question, frozen: pa.Table, changed: Changed, start: int, number: int) -> Found | None:
-    """The first match that the engine finds at a start row if comparisons are changed. None without a match.
+def changed_matches(question: Question, frozen: pa.Table, changed: Changed, start: int, number: int) -> list[Found]:
+    """The matches that the engine finds at a start row if comparisons are changed.
 
     The engine searches from every row. ``number`` takes the place of MATCHNUMBER().
     """
@@ -102,7 +102,7 @@ def changed_match(question: Question, frozen: pa.Table, changed: Changed, start:
             here = pa.array([i == row for i in range(frozen.num_rows)], pa.bool_())
             table = table.append_column(f"__at{comparison}", here)
     found = matches_of(replace(plan, skip=Skip(NEXT_ROW, 0)), table)
-    return next((match for match in found if match.start == start), None)
+    return [match for match in found if match.start == start]
 
 
 def matches_changed(question: Question, frozen: pa.Table, changed: Changed) -> list[Found]:

@@ -18,7 +18,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.tracing.conditions.comparisons import combined, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import ROW, Question, question_of
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import changed_match, verify
+from sparkcep.tracing.rows.verify import changed_matches, verify
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import Effort, Search, SkipTarget, Trace
@@ -221,7 +221,7 @@ class Case:
             return
         assert (None if found is None else self.named(found.variables)) == wanted
         try:
-            engine = changed_match(self.question, self.frozen.table, changed, search.start, search.number)
+            engine = next(iter(changed_matches(self.question, self.frozen.table, changed, search.start, search.number)), None)
         except MatchRuntimeError:
             return
         assert (None if engine is None else self.named(engine.variables)) == wanted

@@ -17,7 +17,7 @@ from dataclasses import replace
 from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import DEFAULT
-from sparkcep.tracing.answers.explain import Asked, explain
+from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.conditions.question import question_of
 from sparkcep.tracing.rows.sides import best_combined, sides_of
 from sparkcep.tracing.rows.verify import verify
@@ -157,14 +157,16 @@ class SelectionCase:
 
     def check_answers(self) -> None:
         """Each row has an answer that the engine confirms."""
-        for row in range(len(self.rows)):
+        for first in range(0, len(self.rows), IN_FULL):
+            rows = range(first, min(first + IN_FULL, len(self.rows)))
             try:
-                why = explain(self.frozen, Asked((row,)))
+                why = explain(self.frozen, Asked(tuple(rows)))
             except MatchRuntimeError:
                 continue
-            assert why.verified and why.lines[0].startswith(f"Row {row + 1} "), str(why)
+            assert why.verified and why.lines[0].startswith(f"Row {first + 1} "), str(why)
+            assert all(any(line.startswith(f"Row {row + 1} ") for line in why.lines) for row in rows), str(why)
             assert all(len(line) < 1_000 for line in why.lines)
-            self.counts["answers"] += 1
+            self.counts["answers"] += len(rows)
 
 
 class SidedCase:

@@ -39,6 +39,14 @@ def test_a_row_that_another_derivation_does_not_reach():
     assert [line.strip() for line in why.lines if "is not asked" in line] == [f"Y  {not_asked}"], str(why)
 
 
+def test_a_changed_match_in_another_order():
+    """The engine lists A A B B of the changed matches before A A B A. An answer needs only that it has both."""
+    clause = "ORDER BY id EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A (A | B) B? B (A | B)) WINDOW 5 ROWS DEFINE A AS w > 0, B AS s = 'b'"
+    rows = [(0, 3, "c"), (2, 0, "b"), (4, 1, None), (6, 0, "b"), (7, 0, "c"), (8, 2, "b"), (9, 3, "b")]
+    why = explain(frozen(question(clause), ["id", "w", "s"], rows, "id"), Asked((1,)))
+    assert why.verified and any('If "w > 0" were true at row 2, rows 2-4 and 6 would match' in line for line in why.lines), str(why)
+
+
 def test_a_side_that_differs_explains_nothing(monkeypatch):
     """Rule 27, for a row and for the whole input, with a report."""
     monkeypatch.setattr(Side, "differences", lambda self: ["one"])
