@@ -221,6 +221,10 @@ class Search:
         """The moves from a node, in order of preference. Their conditions may refuse them."""
         return self.moving.of(node, self.options(node), lambda option, row: not self._refused(node, option, row), self.step)
 
+    def ahead(self, node: Node) -> Iterator[Move | Option]:
+        """Like :meth:`moves`, but of a partition that still grows. Rows may not be adjacent."""
+        return self.moving.ahead(node, self.options(node), lambda option, row: not self._refused(node, option, row), self.step)
+
     def refused(self, node: Node, option: Option, row: int | None = None) -> str:
         """Why an option cannot take a row, as a reason of :mod:`sparkcep.tracing.answers.reasons`; "" if it can.
 
