@@ -304,7 +304,7 @@ class _Explainer(Names):
         sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
         left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
         shown = Shown(
-            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, self.rows.known_truth(number, row, run),
+            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, rows.known_truth(number, row, run),
             "; ".join(why), is_alone,
         )
         return shown, "" if any(NOT_COMPUTED in value for value in values.values()) else with_values
