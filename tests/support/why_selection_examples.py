@@ -304,7 +304,7 @@ SELECTIONS = [
         No match starts here. Each side of & with the rest of PATTERN, in rows 1-4:
           side of B: rows 1 and 3-4 would match (A B D).
           side of C: rows 1-2 and 4 would match (A C D).
-        The sides have no match together that begins here.
+        Together the sides do not match from here on.
         """, "t = 1",
     ),
     Example(

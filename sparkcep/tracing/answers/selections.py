@@ -369,7 +369,7 @@ class Conjunction:
         complete = [self.side(side, writer, range(row, last), stop, lines) for side, writer in zip(self.sides, self.writers, strict=True)]
         if not all(complete):
             return lines
-        return lines + (self.together(row, stop) if combines(whole) else ["The sides have no match together that begins here."])
+        return lines + (self.together(row, stop) if combines(whole) else ["Together the sides do not match from here on."])
 
     def names(self, found: Found, row: int) -> list[str]:
         return [self.writer.question.name(variable) for at, variable in zip(found.rows, found.variables, strict=True) if at == row]
