@@ -598,6 +598,8 @@ class _Explainer(Names):
                         break
             except Effort:
                 continue
+            if best is None:
+                search.forget()
         if best is None:
             reaching = f" The runs that reach it let come {', '.join(names)}." if names else " No run reaches it."
             self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))
