@@ -42,7 +42,7 @@ class StoredKey:
 
     def __init__(self, clause: str, columns: str, idle: int = 0) -> None:
         """``clause`` may lack MEASURES. ``columns``: the names of the columns after ``ts``."""
-        text = clause if "MEASURES" in clause else re.sub(r"\b(AFTER|WINDOW|PATTERN)\b", r"MEASURES 1 AS one \1", clause, count=1)
+        text = clause if "MEASURES" in clause else re.sub(r"\b(AFTER|EVENT|WINDOW|PATTERN)\b", r"MEASURES 1 AS one \1", clause, count=1)
         self.plan = replace(without_catching(make_plan(parse_clause(text), settings=DEFAULT)), idle=idle)
         self.names, self.state, self.emitted, self.watermark = ["ts", *columns.split()], b"", [], 0
         empty = self._table([])

@@ -255,6 +255,7 @@ SELECTIONS = [
           side of C: row 2 would match (C).
         Rows 1 and 3 (A B) with row 2 (C) fit all sides by their rows, but conditions across & are not true:
           C at row 2  e = 'c'  'c' = 'c'  true
+                      v > A.v  3 > 5      false
         """, "t = 1",
     ),
     Example(
@@ -272,7 +273,38 @@ SELECTIONS = [
         "t e v", "1 a 5; 2 c 8; 3 x 4; 4 c 4",
         """
         Row 1 (t 1) is in no match.
-        The sides of & are explained by themselves only if & is the outermost part of PATTERN.
+        No match starts here. Each side of & with the rest of PATTERN, in rows 1-4:
+          side of B: no match.
+            No match starts here. The run that got farthest took row 1: A.
+              It ended because no later row goes on (rows 2-4). The pattern lets come next:
+                B  refused by 3 rows, closest row 2 (t 2):
+                  e = 'b'  'c' = 'b'  false
+              If "e = 'b'" were true at row 2, rows 1-2 would match: A B.
+          side of C: rows 1-2 would match (A C).
+        """, "t = 1",
+    ),
+    Example(
+        "C7", "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A (B & C) D) WINDOW 9 DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c' AND v > B.v, D AS e = 'd' AND v > B.v + C.v",
+        "t e v", "1 a 5; 2 c 3; 3 b 4; 4 d 8",
+        """
+        Row 1 (t 1) is in no match.
+        No match starts here. Each side of & with the rest of PATTERN, in rows 1-4:
+          side of B: rows 1 and 3-4 would match (A B D).
+          side of C: rows 1-2 and 4 would match (A C D).
+        Rows 1 and 3-4 (A B D) with rows 1-2 and 4 (A C D) fit all sides by their rows, but conditions across & are not true:
+          C at row 2  e = 'c'  'c' = 'c'  true
+                      v > B.v  3 > 4      false
+        """, "t = 1",
+    ),
+    Example(
+        "C8", "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A (B & C)+ D) WINDOW 9 DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS e = 'd' AND count(*) > 4",
+        "t e", "1 a; 2 c; 3 b; 4 d",
+        """
+        Row 1 (t 1) is in no match.
+        No match starts here. Each side of & with the rest of PATTERN, in rows 1-4:
+          side of B: rows 1 and 3-4 would match (A B D).
+          side of C: rows 1-2 and 4 would match (A C D).
+        Together the sides do not match from here on.
         """, "t = 1",
     ),
     Example(

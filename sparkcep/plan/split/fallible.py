@@ -238,6 +238,7 @@ def _numbers(node: Expr) -> Iterator[Expr]:
         yield from _numbers(node.args[0])
 
 
+FAILS = "whether this fails: "
 _MADE = re.compile(
     r"CASE WHEN (?:(?!CASE WHEN).)*?try_add\((?:CASE WHEN size\(array_repeat\(.*?, 1\)\) = 1 THEN )?make_ym_interval\(0, size\(array_repeat\((?P<text>.*?), 1\)\)\)"
     r"(?: END)?, INTERVAL '0' MONTH\) IS (?P<value>NOT )?NULL THEN .* END",
@@ -251,7 +252,7 @@ def spoken(sql: str) -> str:
     Other SQL is returned as it is.
     """
     made = _MADE.fullmatch(sql)
-    return sql if made is None else made["text"] if made["value"] else f"whether this fails: {made['text']}"
+    return sql if made is None else made["text"] if made["value"] else f"{FAILS}{made['text']}"
 
 
 def forced(text: str) -> str:

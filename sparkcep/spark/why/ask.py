@@ -21,7 +21,8 @@ from sparkcep.spark.why.counters import count, sample
 from sparkcep.spark.why.filtered import filtered
 from sparkcep.spark.why.partition import check_expression, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
-from sparkcep.spark.why.views import view_text
+from sparkcep.spark.why.stored import with_clause
+from sparkcep.spark.why.views import names_of, view_of
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked
@@ -113,12 +114,15 @@ def why(
     def compute(query: str, matches: pa.Table) -> pa.Table:
         return sql_in(session, query, matches=session.createDataFrame(matches)).toArrow()
 
-    view = partial(view_text, session, run)
+    def view(name: str) -> str:
+        found = view_of(session, run, name)
+        return "" if found is None else found.text
+
     try:
         _check(at, match, expect, show)
         level, steps = _level(session, redact), _steps(session)
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
-        asked = input_of(text, which, settings)
+        asked = input_of(*with_clause(text, which, settings, partial(view_of, session, run), partial(names_of, run)), settings)
         if at is None and match is None:
             return _overall(run, compute, asked, words, rows, partitions, level, steps, view)
         return _answered(run, compute, asked, Asked((), match, expect, words), at, rows, level, steps, view, show)

@@ -48,7 +48,7 @@ def input_of(sql: str, which: str | int | None, settings: Settings) -> Input:
     settings = replace(settings, prefilter=False, slices=False)
     found = rewrite_all(sql, settings)[1]
     if not found:
-        raise ClauseError(WHY, "The statement lacks a MATCH_RECOGNIZE clause. Write the statement with its clause, not a view of it", sqlstate=SEMANTIC)
+        raise ClauseError(WHY, "The statement lacks a MATCH_RECOGNIZE clause, and it does not read a stored view with one. Write the statement with its clause", sqlstate=SEMANTIC)
     chosen = found[0] if len(found) == 1 and which is None else _chosen(sql, found, which)
     statement = Statement(sql)
     spans = definitions(statement.tokens, statement.close, chosen.origin.whole.start)

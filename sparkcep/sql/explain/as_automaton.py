@@ -26,6 +26,7 @@ from sparkcep.plan.records import MEAN, OF_COLUMN, SUM, Arc, Automaton, Register
 from sparkcep.plan.split.fallible import spoken
 from sparkcep.settings import Settings
 from sparkcep.sql.rewrite.rewritten import Rewritten
+from sparkcep.sql.trees import call_text, literal_text
 
 _WIDTH = 160
 _EXPLAINED = re.compile(r"\s*EXPLAIN\s+AUTOMATON\b", re.I)
@@ -143,29 +144,12 @@ class _Printed:
         if tree[0] == "col":
             return spoken(self.columns[tree.column])
         if tree[0] == "lit":
-            return _literal(tree.type, tree.text)
+            return literal_text(tree.type, tree.text)
         name, args = tree[1], tree[2:]
         if name in ("cast", "try_cast"):
             of_sum = args[1].text.split(" ")[0] in OF_COLUMN  # the register it is assigned to has that type
             return self._text(args[0]) if of_sum else f"{name}({self._text(args[0])} AS {args[1].text})"
-        texts = [self._text(arg) for arg in args]
-        match name:
-            case "if":
-                branches = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(texts[:-1:2], texts[1::2]))
-                return f"CASE {branches} ELSE {texts[-1]} END"
-            case "and" | "or":
-                return "(" + f" {name.upper()} ".join(texts) + ")"
-            case "not":
-                return f"(NOT {texts[0]})"
-            case "neg":
-                return f"(- {texts[0]})"
-            case "isnull":
-                return f"({texts[0]} IS NULL)"
-            case "istrue" | "isfalse":
-                return f"({texts[0]} IS {name[2:].upper()})"
-        if len(texts) == 2 and (not name[0].isalpha() or name == "div"):
-            return f"({texts[0]} {name} {texts[1]})"
-        return f"{name}({', '.join(texts)})"
+        return call_text(name, [self._text(arg) for arg in args])
 
 
 def _names(registers: Sequence[Register]) -> list[str]:
@@ -179,14 +163,3 @@ def _names(registers: Sequence[Register]) -> list[str]:
             name, number = f"{word}_{number}", number + 1
         found.append(name)
     return found
-
-
-def _literal(kind: str, text: str) -> str:
-    if kind == "string":
-        escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
-    if kind == "double":
-        return f"{text}D"
-    if kind == "date":
-        return f"date_from_unix_date({text})"
-    return f"({text})" if text.startswith("-") else text

@@ -38,7 +38,7 @@ class Change:
 
 def alone(rows: FrozenRows, variable: int, row: int, ended: Ended) -> list[tuple[int, bool]]:
     """The comparisons that alone would make a variable's condition true at the row where a run ended."""
-    logic, run = rows.question.conditions[variable], ended.run
+    logic, run = rows.question.conditions[variable], ended.seen(variable in rows.question.looks)
     found = smallest_sets(logic, lambda number: rows.known_truth(number, row, run))
     return [next(iter(changes)) for changes in found if len(changes) == 1]
 
@@ -69,7 +69,7 @@ def closest(rows: FrozenRows, search: Search, ended: Ended, most: int | None = N
             found = [row for row in search.moving.later(node)[:most] if search.refused(node, option, row) == "CONDITION"]
             if found:
                 refused[option.variable] = found
-    run = ended.run
+    run = ended.seen(any(len(found) > 1 and variable in rows.question.looks for variable, found in refused.items()))
 
     def missing(variable: int, row: int) -> int:
         sets = smallest_sets(rows.question.conditions[variable], lambda number: rows.known_truth(number, row, run))

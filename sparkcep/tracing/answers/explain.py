@@ -254,7 +254,7 @@ class _Explainer(Names):
         logic = self.question.conditions.get(variable)
         if logic is None:
             return [f"{indent}{head}any row (not in DEFINE)"]
-        row, run, rows = ended.row if row is None else row, ended.run, judged or self.rows
+        row, run, rows = ended.row if row is None else row, ended.taken(), judged or self.rows
 
         def holds(number: int) -> bool | None:
             return rows.known_truth(number, row, run)
@@ -306,7 +306,7 @@ class _Explainer(Names):
         sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
         left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
         shown = Shown(
-            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, self.rows.known_truth(number, row, run),
+            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, rows.known_truth(number, row, run),
             "; ".join(why), is_alone,
         )
         return shown, "" if any(NOT_COMPUTED in value for value in values.values()) else with_values
@@ -352,7 +352,7 @@ class _Explainer(Names):
 
     def of_condition(self, variable: int, ended: Ended, row: int | None = None) -> Reason:
         """The reason why a condition does not hold at a row after a run, by default the next one."""
-        row, run = ended.row if row is None else row, ended.run
+        row, run = ended.row if row is None else row, ended.taken()
         whole = combined(self.question.conditions[variable], lambda number: self.rows.known_truth(number, row, run))
         kind = "CONDITION_NULL" if whole is None else "CONDITION_FALSE"
         return Reason(kind, row + 1, ended.start + 1, self.question.name(variable))
@@ -600,6 +600,8 @@ class _Explainer(Names):
                         break
             except Effort:
                 continue
+            if best is None:
+                search.forget()
         if best is None:
             reaching = f" The runs that reach it let come {', '.join(names)}." if names else " No run reaches it."
             self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))

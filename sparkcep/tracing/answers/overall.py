@@ -159,11 +159,13 @@ class _Overall:
             by_variable.setdefault(comparison.variable, []).append(comparison.number)
         found: dict[int, Counter[bool | None]] = {comparison.number: Counter() for comparison in listed}
         left = MOST_ASKED
-        for part, search in self.searches:
+        for part, search in self.searches if by_variable else ():
+            if left <= 0:
+                break
             seen: set[tuple[int, Run]] = set()
             taken_at = dict(search.path)
             try:
-                for node, _ in search.explored() if by_variable and left > 0 else ():
+                for node, _ in search.explored():
                     left -= 1
                     if left <= 0:
                         break
@@ -177,7 +179,8 @@ class _Overall:
                         if (option, row) == taken:
                             break
             except Effort:
-                continue
+                pass
+            search.forget()
         return {number: (counts[True], counts[False], counts[None]) for number, counts in found.items()}
 
     def reached(self) -> Iterator[tuple[str, int]]:
@@ -228,7 +231,7 @@ class _Overall:
 
     def whole(self, part: FrozenRows, ended: Ended, spot: Spot) -> bool | None:
         """The truth of a variable's condition at a row after a run."""
-        run = ended.run
+        run = ended.seen(spot.variable in self.question.looks)
         return combined(self.question.conditions[spot.variable], lambda number: part.known_truth(number, spot.row, run))
 
     def culprits(self, blamed: Counter[tuple[int, bool]], words: Mapping[str, object]) -> list[tuple[int, int, int, bool]] | Why:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from sparkcep.clause.tree import PAST_LAST
 from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.facts import unbounded
 from sparkcep.tracing.answers.answer import Shown, Why
 from sparkcep.tracing.answers.change import closest
 from sparkcep.tracing.answers.differs import unconfirmed
@@ -19,7 +20,7 @@ from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.values import counted, no_match, row_spans
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged
-from sparkcep.tracing.rows.sides import Side, best_combined, sides_of
+from sparkcep.tracing.rows.sides import MOST_SIDES, MOST_WAYS, Side, begins_outside, best_combined, combines, sides_of
 from sparkcep.tracing.search.moves import ANY, STRICT
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Ended, Node, Run
@@ -316,8 +317,8 @@ class Conjunction:
         """
         self.rows, self.engine = rows, rows.matches()
         self.sides = sides_of(rows, max_steps)
-        self.writers = [writer(side.rows, side.trace) for side in self.sides] or [writer(rows, Trace(rows.pattern(), rows, search=False))]
-        self.writer = self.writers[0]
+        self.writers = [writer(side.rows, side.trace) for side in self.sides]
+        self.writer = writer(rows, Trace(rows.pattern(), rows, search=False))
         self.verified = not any(side.differences() for side in self.sides)
 
     def answer(self, at: Iterable[int], match: int | None, expect: str | None, words: Mapping[str, object]) -> Why:
@@ -332,8 +333,8 @@ class Conjunction:
             lines += self.at(row, match)
         if not self.verified:
             return unconfirmed(self.rows, words, asked)
-        reasons = tuple(dict.fromkeys(reason for writer in self.writers for reason in writer.reasons))
-        shown = tuple(one for writer in self.writers for one in writer.shown)
+        reasons = tuple(dict.fromkeys(reason for writer in (*self.writers, self.writer) for reason in writer.reasons))
+        shown = tuple(one for writer in (*self.writers, self.writer) for one in writer.shown)
         return Why(dict(words), True, lines[0], reasons, next=shown, rows=tuple(row + 1 for row in asked), lines=tuple(lines))
 
     def match(self, number: int) -> list[str]:
@@ -361,20 +362,26 @@ class Conjunction:
         if any(found.start == row for found in self.engine):
             return lines
         if not self.sides:
-            return [*lines, "The sides of & are explained by themselves only if & is the outermost part of PATTERN."]
+            return [*lines, f"No match starts here. PATTERN has more than {MOST_SIDES} sides of &, which are not explained by themselves."]
         stop = min(self.sides[0].trace.pattern.windows.end(row), self.rows.count)
         where = f"row {row + 1}" if stop == row + 1 else f"rows {row + 1}-{stop}"
-        lines.append(f"No match starts here. Each side of & by itself, in {where}:")
-        complete = [self.side(side, writer, row, stop, lines) for side, writer in zip(self.sides, self.writers, strict=True)]
-        return lines + (self.together(row, stop) if all(complete) else [])
+        whole = self.rows.question.plan.pattern
+        alone = "by itself" if unbounded(whole)[0][0] == "and" else "with the rest of PATTERN"
+        lines.append(f"No match starts here. Each side of & {alone}, in {where}:")
+        last = row + 1 if begins_outside(whole) else stop
+        complete = [self.side(side, writer, range(row, last), stop, lines) for side, writer in zip(self.sides, self.writers, strict=True)]
+        if not all(complete):
+            return lines
+        return lines + (self.together(row, stop) if combines(whole) else ["Together the sides do not match from here on."])
 
     def names(self, found: Found, row: int) -> list[str]:
         return [self.writer.question.name(variable) for at, variable in zip(found.rows, found.variables, strict=True) if at == row]
 
-    def side(self, side: Side, writer: Writer, row: int, stop: int, lines: list[str]) -> bool:
-        """Adds the lines of one side. Returns whether it has a match in the rows."""
-        name = f"{' and '.join(writer.question.name(variable) for variable in sorted(side.variables))}"
-        searches = [side.trace.searches[start] for start in range(row, stop) if start in side.trace.searches]
+    def side(self, side: Side, writer: Writer, starts: range, stop: int, lines: list[str]) -> bool:
+        """Adds the lines of one side. Returns whether it has a match that begins at one of the rows and ends before another one."""
+        shared = frozenset.intersection(*(one.variables for one in self.sides))
+        name = " and ".join(writer.question.name(variable) for variable in sorted(side.variables - shared or side.variables))
+        searches = [side.trace.searches[start] for start in starts if start in side.trace.searches]
         found = next((match for search in searches for match in search.matches if match.end <= stop), None)
         if found is not None:
             lines.append(f"  side of {name}: {row_spans(found.rows)} would match ({writer.labels(found.variables)})." if found.rows else f"  side of {name}: takes no row.")
@@ -390,13 +397,16 @@ class Conjunction:
 
     def together(self, row: int, stop: int) -> list[str]:
         """The lines of the rows that fit all sides."""
+        whole = self.rows.question.plan.pattern
         try:
-            best = best_combined(self.rows, self.sides, row, stop)
+            best, is_whole = best_combined(self.rows, self.sides, row, stop)
         except Effort:
             self.writer.reasons.append(Reason("EFFORT", row + 1, row + 1))
             return ["The sides have too many matches to combine. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."]
+        if best is None and not is_whole:
+            return [f"The sides have more than {MOST_WAYS} matches. The first ones do not fit together."]
         if best is None:
-            return [f"No rows that begin at row {row + 1} fit all sides: a match starts at the first row of one of its sides."]
+            return [f"No rows that begin at row {row + 1} fit all sides" + ("." if begins_outside(whole) else ": a match starts at the first row of one of its sides.")]
         listed = " with ".join(f"{row_spans(way.rows)} ({self.writer.labels(way.variables)})" for way in best.ways if way.rows)
         listed = listed[0].upper() + listed[1:]
         if not best.refused and self.rows.question.plan.non_overlapping:
@@ -406,9 +416,10 @@ class Conjunction:
             return [f"{listed} fit all sides by their rows. A negation, the window of a group or a row that may not be passed over forbids the match."]
         lines = [f"{listed} fit all sides by their rows, but conditions across & are not true:"]
         for variable, at in best.refused:
-            writer = next(writer for side, writer in zip(self.sides, self.writers, strict=True) if variable in side.variables)
+            writer, before = self.writer, best.before(at)
             writer.reasons.append(Reason("CONDITION_FALSE", at + 1, row + 1, writer.question.name(variable)))
-            judged = self.rows.judged(best.judged(variable, at), Run(at, 0))
-            shown = Ended(row, 0, (), (), (), (), 0, 0)
+            is_across = any(variable in side.across for side in self.sides)
+            judged = self.rows.judged(best.judged(variable, at), Run(at, 0)) if is_across else None
+            shown = Ended(row, 0, (), before.variables, before.rows, (), 0, 0)
             lines += writer.condition("across", shown, variable, "  ", f"{writer.question.name(variable)} at row {at + 1}  ", row=at, judged=judged)
         return lines

@@ -5,7 +5,7 @@ A change is verified in the same way: the engine searches with each comparison a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -42,11 +42,16 @@ def engine_plan(plan: Plan) -> Plan:
 
 def matches_of(plan: Plan, table: pa.Table) -> list[Found]:
     """The engine's matches, in order."""
-    found = match_table(engine_plan(plan), table)
+    return matches_in(plan, [match_table(engine_plan(plan), table)])
+
+
+def matches_in(plan: Plan, tables: Iterable[pa.Table]) -> list[Found]:
+    """The matches in the output of :func:`engine_plan`."""
     ids = {name: i for i, name in enumerate(plan.variables)}
     matches: dict[int, list[tuple[int, str | None]]] = {}
-    for number, row, label in zip(*(found[name].to_pylist() for name in (NUMBER, ROW, _LABEL)), strict=True):
-        matches.setdefault(number, []).append((row, label))
+    for found in tables:
+        for number, row, label in zip(*(found[name].to_pylist() for name in (NUMBER, ROW, _LABEL)), strict=True):
+            matches.setdefault(number, []).append((row, label))
     return [
         Found(rows[0][0], tuple(ids[label] for _, label in rows if label is not None), tuple(row for row, label in rows if label is not None))
         for _, rows in sorted(matches.items())

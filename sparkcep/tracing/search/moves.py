@@ -68,6 +68,30 @@ class Moves:
             yield Move(option, node.row)
         yield from self._in_turn(turn, rows)
 
+    def ahead(self, node: Node, options: tuple[Option, ...], takes: Takes, step: Callable[[], None]) -> Iterator[Move | Option]:
+        """Like :meth:`of`, but of a partition that still grows: an option alone is for rows that have not come.
+
+        They come after the rows of the partition. Rows may not be adjacent.
+        """
+        turn: list[Option] = []
+        rows = list(self.reachable(node, options, takes, step)) if self.strategy == NEXT else list(self._later(node, step))
+        blocking = self.blocking(node, options) if self.strategy == NEXT else ()
+        is_blocked = bool(rows) and any(takes(option, rows[-1]) for option in blocking)
+        for option in (*options, None):
+            if option is not None and option.kind == "row":
+                turn.append(option)
+                continue
+            if self.strategy == NEXT:
+                yield from (Move(one, row) for row in rows for one in turn)
+                yield from () if is_blocked else turn
+            else:
+                for one in turn:
+                    yield from (Move(one, row) for row in rows)
+                    yield one
+            turn = []
+            if option is not None:
+                yield Move(option, node.row)
+
     def taking(self, node: Node, options: tuple[Option, ...], takes: Takes, step: Callable[[], None], rows_of: Callable[[int], Sequence[int]]) -> Iterator[Move]:
         """Like :meth:`of`, but without the rows that conditions on single rows refuse.
 

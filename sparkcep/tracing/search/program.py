@@ -91,6 +91,7 @@ class Program:
         self.depths = [0] * len(self.places)
         self._measure(numbered, 0)
         self._known: dict[tuple[int, tuple[Slot, ...], bool, bool], tuple[Option, ...]] = {}
+        self._states: dict[State, State] = {}  # equal states are one object
         self._rows_ahead: dict[int, int] = {}
         self._again: dict[State, tuple[Option, ...] | None] = {}
         self._grouped = any(window != -1 for window in self.windows)
@@ -274,7 +275,8 @@ class Program:
     def after(self, option: Option, row: int, *, is_first: bool = False) -> State:
         """The state after an option took a row. ``is_first``: it is the first row of the match."""
         if not self._grouped:
-            return option.at + 1, tuple((slot[0], False) for slot in option.slots)
+            state = option.at + 1, tuple((slot[0], False) for slot in option.slots)
+            return self._states.setdefault(state, state)
         slots: list[Slot] = []
         for window, slot in zip(self.windows, option.slots, strict=True):
             if window == _NEGATION:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from sparkcep.tracing.search.program import Option, Program, State
@@ -28,25 +27,55 @@ class Run:
         row: the last row; for the run without rows, the row before the start row.
         crossed: the slots of the negations between the last row and the one before it.
         length: the number of rows.
-        longer: the runs with one more row, by its variable, the row, and the negations before it.
-        verdicts: whether a variable's condition holds for a row after the run.
     """
 
-    __slots__ = ("start", "number", "before", "variable", "row", "crossed", "length", "longer", "verdicts")
+    # A search has up to a million runs, so a run has no dictionary before it needs one: ``_longer`` is the only run with one more row,
+    # or all of them by variable, row and crossed negations. ``_known`` and ``_held`` are bits of variables, for the row after the run.
+    __slots__ = ("start", "number", "before", "variable", "row", "crossed", "length", "_longer", "_known", "_held", "_later")
 
     def __init__(self, start: int, number: int, before: Run | None = None, variable: int = -1, row: int = -1, crossed: tuple[int, ...] = ()) -> None:
         self.start, self.number, self.before, self.variable, self.crossed = start, number, before, variable, crossed
         self.row = start - 1 if before is None else row
         self.length: int = 0 if before is None else before.length + 1
-        self.longer: dict[tuple[int, int, tuple[int, ...]], Run] = {}
-        self.verdicts: dict[tuple[int, int], bool] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops the longer runs and the verdicts."""
+        self._longer: Run | dict[tuple[int, int, tuple[int, ...]], Run] | None = None
+        self._known = self._held = 0
+        self._later: dict[tuple[int, int], bool] | None = None
 
     def with_(self, variable: int, row: int | None = None, crossed: tuple[int, ...] = ()) -> Run:
         """The run with one more row: the next one, or a later one."""
         key = variable, self.row + 1 if row is None else row, crossed
-        if key not in self.longer:
-            self.longer[key] = Run(self.start, self.number, self, *key)
-        return self.longer[key]
+        one = self._longer
+        if isinstance(one, Run):
+            if (one.variable, one.row, one.crossed) == key:
+                return one
+            one = self._longer = {(one.variable, one.row, one.crossed): one}
+        found = None if one is None else one.get(key)
+        if found is None:
+            found = Run(self.start, self.number, self, *key)
+            if one is None:
+                self._longer = found
+            else:
+                one[key] = found
+        return found
+
+    def verdict(self, variable: int, row: int) -> bool | None:
+        """Whether a variable's condition holds for a row after the run, None if it is not known yet."""
+        if row == self.row + 1:
+            return bool(self._held >> variable & 1) if self._known >> variable & 1 else None
+        return None if self._later is None else self._later.get((variable, row))
+
+    def judge(self, variable: int, row: int, holds: bool) -> None:
+        """Keeps whether a variable's condition holds for a row after the run."""
+        if row == self.row + 1:
+            self._known |= 1 << variable
+            self._held |= int(holds) << variable
+        else:
+            self._later = {} if self._later is None else self._later
+            self._later[variable, row] = holds
 
     @staticmethod
     def of(start: int, number: int, variables: Sequence[int], rows: Sequence[int] | None = None) -> Run:
@@ -122,16 +151,19 @@ class Ended:
     def rank(self) -> tuple[int, int, int]:
         return self.depth, -self.needed, len(self.places)
 
-    @cached_property
-    def run(self) -> Run:
-        """Its rows as a run for conditions."""
+    def taken(self) -> Run:
+        """Its rows as a run for conditions. It is not kept, because the runs of many start rows share no rows here."""
         return Run.of(self.start, self.number, self.variables, self.rows)
+
+    def seen(self, looks: bool) -> Run:
+        """The run for a condition. One that does not look at the match gets the run without rows."""
+        return self.taken() if looks else Run(self.start, self.number)
 
 
 _Path: TypeAlias = "tuple[int, int, _Path] | None"  # place and row of each row, first row first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _End:
     """The end of a run below a node: deepest place of the rows below it, the rest of the rank, and the rows with their places."""
 

@@ -182,7 +182,6 @@ class Search:
     number: int
     match: Match | None = None
     effort: bool = False
-    path: Way = field(default_factory=list)  # the nodes of the first match, each with the move that was taken
     matches: list[Match] = field(default_factory=list)
     steps: int = 0
 
@@ -192,11 +191,29 @@ class Search:
         self.moving = Moves(self.program, self.pattern.strategy, self.start, self.rows.count, self.pattern.windows)
         self._failed: set[Node] = self.trace.failed if self.pattern.shares else set()
         self._failed_from: dict[State, int] = self.trace.failed_from if self.pattern.shares else {}
+        self._path: Way | None = []
         self.root = Node(self.program.first, self.trace.empty_run(self.start, self.number), self.start)
         try:
             self._find()
         except Effort:
             self.effort = True
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops what only this search knows of runs: it is found again if a question asks. The searches of all start rows stay small."""
+        if not self.pattern.shares:
+            self._path = None
+            self._failed, self._failed_from = set(), {}
+            self.root.run.forget()
+
+    @property
+    def path(self) -> Way:
+        """The nodes of the first match, each with the move that was taken; none without a match."""
+        if self._path is None:
+            steps, self.steps = self.steps, 0
+            self._path = (self.found(self.root) or []) if self.match is not None else []
+            self.steps = steps
+        return self._path
 
     def _find(self) -> None:
         known: set[Found] = set()
@@ -204,7 +221,7 @@ class Search:
             taken = [move.option for _, move in way[:-1]]
             match = Match(self.number, self.start, tuple(o.variable for o in taken), tuple(o.place for o in taken), tuple(move.row for _, move in way[:-1]))
             if self.match is None:
-                self.match, self.path = match, way
+                self.match, self._path = match, way
             if not self.pattern.reports_all:
                 self.matches.append(match)
                 return
@@ -224,6 +241,10 @@ class Search:
 
     def _takes(self, node: Node) -> Takes:
         return lambda option, row: not self._refused(node, option, row)
+
+    def ahead(self, node: Node) -> Iterator[Move | Option]:
+        """Like :meth:`moves`, but of a partition that still grows. Rows may not be adjacent."""
+        return self.moving.ahead(node, self.options(node), lambda option, row: not self._refused(node, option, row), self.step)
 
     def refused(self, node: Node, option: Option, row: int | None = None) -> str:
         """Why an option cannot take a row, as a reason of :mod:`sparkcep.tracing.answers.reasons`; "" if it can.
@@ -294,14 +315,20 @@ class Search:
     def holds(self, variable: int, node: Node, row: int | None = None) -> bool:
         """Whether the condition of a variable is true for a row after a node, by default the first one."""
         row = node.row if row is None else row
-        verdicts = node.run.verdicts if self.pattern.keeps_runs else self.trace.verdicts
-        if (variable, row) not in verdicts:
-            logic = self.pattern.conditions.get(variable)
-            try:
-                verdicts[variable, row] = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, row, node.run)) is True
-            except MatchRuntimeError:  # the engine did not ask here, or its error came first
-                verdicts[variable, row] = False
-        return verdicts[variable, row]
+        looks = variable in self.pattern.looks
+        known = node.run.verdict(variable, row) if looks else self.trace.verdicts.get((variable, row))
+        if known is not None:
+            return known
+        logic = self.pattern.conditions.get(variable)
+        try:
+            found = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, row, node.run)) is True
+        except MatchRuntimeError:  # the engine did not ask here, or its error came first
+            found = False
+        if looks:
+            node.run.judge(variable, row, found)
+        else:
+            self.trace.verdicts[variable, row] = found
+        return found
 
     def after(self, node: Node, move: Move) -> Node:
         """The node after a move took its row."""
@@ -375,13 +402,16 @@ class Search:
         If no condition looks at the match, start rows share what is known of the runs below a state.
         """
         known = self.trace.shared.setdefault((least, taking), {}) if self.pattern.shares else {}
-        if taking is None:
-            return farthest(self.program, (self.start, self.number), self.root, self.accepted, self.step, least=least, known=known)
 
         def accepted(node: Node) -> Iterator[tuple[Option, Node]]:
+            if taking is None:
+                return self.accepted(node)
             return ((option, after) for option, after in self.accepted(node) if node.row > taking or after.row <= taking + 1)
 
-        return farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=taking + 1, known=known)
+        try:
+            return farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=least if taking is None else taking + 1, known=known)
+        finally:
+            self.forget()
 
     def next(self, ended: Ended) -> list[tuple[Option, str]]:
         """The options after a run, in order of preference, each with the reason why it does not take the row after the run."""
@@ -389,7 +419,7 @@ class Search:
 
     def beyond(self, ended: Ended) -> list[tuple[Node, Option]]:
         """The options after a run without the end of the match, in order of preference, each with its node."""
-        run = ended.run if self.pattern.keeps_runs else self.root.run
+        run = ended.taken() if self.pattern.keeps_runs else self.root.run
         found: dict[tuple[str, int], tuple[Node, Option]] = {}
         for state in ended.states:
             node = Node(state, run, ended.row)
@@ -436,7 +466,9 @@ class Search:
                     found |= 1 << move.option.place | self._places_below(self.after(node, move))
             if taken.option.kind == "row":
                 found |= 1 << taken.option.place
-        return found if self.path else self._places_below(self.root)
+        found = found if self.path else self._places_below(self.root)
+        self.forget()
+        return found
 
     def _places_below(self, root: Node) -> int:
         """The places that runs below a node take, as bits. If no condition looks at the match, start rows share them."""

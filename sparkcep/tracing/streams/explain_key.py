@@ -7,33 +7,31 @@ reaches the last of them is open: a future row may continue it. Rows that the wa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import FROM_START, MATCH, window_of
 from sparkcep.draw.timeline import Bar, Lane, Timeline
-from sparkcep.engine.core.operator import last_begin
 from sparkcep.engine.core.windows import whole_micros
+from sparkcep.engine.match.early_emission import MANY_ROWS, SHARE
 from sparkcep.engine.stream.inspection import OpenedKey, opened
 from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.engine.stream.sessions import NO_CLOCK
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Repeat, Within
+from sparkcep.plan.records import Repeat, Within, has
 from sparkcep.tracing.answers.answer import Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, labels
+from sparkcep.tracing.answers.values import Values, counted, labels, row_spans
 from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.forms.timelines import MOST_BARS, chosen
-from sparkcep.tracing.search.program import Option
-from sparkcep.tracing.search.runs import Node
-from sparkcep.tracing.search.trace import MAX_STEPS, Effort, Match, Search, Trace
-from sparkcep.tracing.streams.stored import StoredRows, engine_matches, matches_from
+from sparkcep.tracing.search.trace import MAX_STEPS, Found, Match, Search, Trace
+from sparkcep.tracing.streams.openness import Live, Opened, Openness
+from sparkcep.tracing.streams.stored import StoredRows, agree, engine_matches, matches_from
 from sparkcep.tracing.streams.times import Times
 
 INSTEAD = 'Ask about a table of the same rows: sparkcep.why(spark, sql, at="..."). A stream returns the matches that a table returns'
@@ -71,7 +69,7 @@ def check_streamed(plan: Plan) -> None:
     for there, what in (
         (plan.automaton is not None and plan.changes is None, "an AUTOMATON"), (plan.changes is not None, "REPORT CHANGES"), (plan.budgeted, "a BUDGET"),
         (approximate is not None, "APPROX"), (ranking is not None and ranking.top > 0, "TOP"), (ranking is not None, "PREF"),
-        (not plan.adjacent, "an EVENT SELECTION that skips rows"), (plan.reports_all or plan.counting or plan.graphing, "ALL MATCHES"),
+        (has(plan.pattern, "and"), "&"), (plan.counting or plan.graphing, "MATCH_COUNT() or MATCH_GRAPH()"),
     ):  # fmt: skip
         if there:
             raise ClauseError(WHY, f"why does not explain the state of a clause with {what} over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)
@@ -104,49 +102,6 @@ def explain_key(
     return _Explained(stream, of, key, Values(redact), dict(words), max_steps).answer()
 
 
-@dataclass
-class _Live:
-    """An option of an open run: a future row may be its variable.
-
-    Attributes:
-        option: the option.
-        labels: the variables of the run's rows.
-        places: the places of its rows in the pattern.
-        closes: when WINDOW closes in microseconds, None if it is not one of time. Then the engine decides the search.
-        within: when the first of its groups with WITHIN closes, None if none bounds it.
-    """
-
-    option: Option
-    labels: tuple[int, ...]
-    places: tuple[int, ...]
-    closes: int | None
-    within: int | None
-
-    @property
-    def last(self) -> int:
-        """The place of its last row, -1 without one."""
-        return self.places[-1] if self.places else -1
-
-
-@dataclass
-class _Opened:
-    """The reasons why the search of a start row is open.
-
-    Attributes:
-        live: the options of open runs, preferred ones first.
-        waits: whether a condition waits for rows that NEXT reads.
-        effort: whether the search needs too many steps.
-    """
-
-    live: list[_Live] = field(default_factory=list)
-    waits: bool = False
-    effort: bool = False
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self.live) or self.waits or self.effort
-
-
 class _Explained:
     def __init__(self, stream: KeyedStream, of: KeyState, key: OpenedKey, values: Values, words: dict, max_steps: int) -> None:
         self.stream, self.plan, self.of, self.key, self.values, self.words, self.max_steps = stream, stream.plan, of, key, values, words, max_steps
@@ -177,8 +132,8 @@ class _Explained:
             trace = Trace(stored.pattern(cut=cut), stored, max_steps=self.max_steps, search=False)
             matches = matches_from(trace, self.key.search)
             engine = engine_matches(self.plan, self.key.rows, self.key.search)
-            traced = [(match.start, match.variables) for match in matches]
-            if traced != (engine[: len(traced)] if trace.given_up else engine):
+            traced = [match.found for match in matches]
+            if not agree(self.plan, traced, engine, given_up=trace.given_up):
                 return self.untrue(traced, engine)
             self.matches = matches
             lines += self.searched(trace, cut)
@@ -200,16 +155,16 @@ class _Explained:
 
     def timelines(self) -> tuple[Timeline, ...]:
         """The picture of the stored rows: the open run in its places, the rows that wait, and matches that wait for the run."""
-        count, start = self.released + len(self.key.later), min(self.taken, default=0)
+        count, taken = self.released + len(self.key.later), list(self.taken)
         listed = chosen([*self.taken, *range(self.released, count)], count)
         times = [self._time_of(row) for row in listed]
         values = () if None in times else ((self.plan.order[0].name, tuple(self.time(at) for at in times if at is not None)),)
         lanes = [
-            Lane(text, frozenset(start + i + 1 for i, taken in enumerate(self.places) if taken == place)) for place, text in enumerate(self.texts)
+            Lane(text, frozenset(taken[i] + 1 for i, one in enumerate(self.places) if one == place)) for place, text in enumerate(self.texts)
         ]  # fmt: skip
         waiting = {row + 1: "waits" for row in listed if row >= self.released}
         found = [match for match in self.matches if match.start > max(self.taken, default=-1)]
-        bars = [Bar("not emitted", {match.start + i + 1: self.name(v) for i, v in enumerate(match.variables) if match.start + i in listed}) for match in found]
+        bars = [Bar("not emitted", {row + 1: self.name(v) for row, v in zip(match.rows, match.variables, strict=True) if row in listed}) for match in found]
         bars = [bar for bar in bars if bar.labels][:MOST_BARS] + ([Bar("watermark", waiting)] if waiting else [])
         return (
             Timeline(
@@ -218,11 +173,11 @@ class _Explained:
             ),
         ) if listed else ()  # fmt: skip
 
-    def untrue(self, traced: list[tuple[int, tuple[int, ...]]], engine: list[tuple[int, tuple[int, ...]]]) -> Why:
+    def untrue(self, traced: list[Found], engine: list[Found]) -> Why:
         """The answer if trace and engine differ: both lists of matches, and no explanation."""
         lines = [UNTRUE]
         for by, matches in (("trace", traced), ("engine", engine)):
-            listed = [f"{self.span(start, start + len(labels) - 1)} ({self.labels(labels)})" if labels else f"an empty match at row {start + 1}" for start, labels in matches]
+            listed = [f"{row_spans(one.rows)} ({self.labels(one.variables)})" if one.rows else f"an empty match at row {one.start + 1}" for one in matches]
             lines.append(f"  Matches of the {by}: {'; '.join(listed) or 'none'}")
         self.reasons, self.shown, self.run = [], [], None
         return self.why(False, lines)
@@ -246,13 +201,17 @@ class _Explained:
             lines.append(f"{decided} {'is' if resumed == 1 else 'are'} decided, and stored because later rows look back at {'it' if resumed == 1 else 'them'}.")
         ahead = StoredRows(self.plan, self.key.rows, waits=True)
         waiting = Trace(ahead.pattern(cut=cut), ahead, max_steps=self.max_steps, search=False)
-        opener, found = -1, _Opened()
+        openness = Openness(self.plan, self.released, self.of.watermark, self._time_of)
+        if self.plan.reports_all:
+            opened = [(search, openness.of(waiting, ahead, start, 0)) for start, search in sorted(trace.searches.items())]
+            return lines + self.all_matches([(search, found) for search, found in opened if found.live or found.effort])
+        opener, found = -1, Opened()
         for start, search in sorted(trace.searches.items()):
-            found = self.openness(waiting, ahead, start, search.number)
+            found = openness.of(waiting, ahead, start, search.number)
             late = search.match is not None and search.match.end + self.ahead > self.released
             if found.is_open or late:
                 opener = start
-                lines += self.open_search(search, found)
+                lines += self.open_search(start, search.match, found)
                 break
         for i, match in enumerate(match for match in trace.matches if match.start > opener):
             if i == IN_FULL:
@@ -263,92 +222,77 @@ class _Explained:
             lines.append(f"{self.matched(match)} The match is not emitted: the search from row {max(opener, 0) + 1} is undecided.")
         return lines
 
-    def openness(self, trace: Trace, stored: StoredRows, start: int, number: int) -> _Opened:
-        """Finds the reasons why the search of a start row is open: runs that reach the last row and come before its match."""
-        found = _Opened()
-        stored.waited = False
-        try:
-            search = trace.search(start, number)
-            if search.effort:
-                raise Effort
-            seen: set[Node] = set()
-            stack: list[tuple[Node | None, _Path]] = [(search.root, None)]
-            while stack:
-                node, path = stack.pop()
-                if node is None:
-                    break  # the match of the start row: runs that come after it are not preferred
-                if node in seen:
-                    continue
-                seen.add(node)
-                search.step()
-                accepted = dict(search.accepted(node))
-                below: list[tuple[Node | None, _Path]] = []
-                for option in search.options(node):
-                    if option.kind == "end":
-                        below.append((None, path))
-                        break
-                    if option.kind == "row" and node.row == self.released:
-                        self.add_live(found.live, search, option, path)
-                    elif option in accepted:
-                        below.append((accepted[option], (path, option)))
-                stack.extend(reversed(below))
-        except Effort:
-            found.effort = True
-        found.waits = stored.waited
-        return found
-
-    def add_live(self, live: list[_Live], search: Search, option: Option, path: _Path) -> None:
-        """Adds an option of a run that reaches the last released row, unless a window has closed."""
-        taken: list[Option] = []
-        while path is not None:
-            path, before = path
-            taken.append(before)
-        last = taken[0].place if taken else -1
-        if any((one.option.place, one.last) == (option.place, last) for one in live):
-            return
-        if self.window.kind == ROWS and self.released - search.start >= int(self.window.size):
-            return
-        closes = None
-        if self.window.kind == MICROS:
-            begin = self._time_of(search.start)
-            if begin is None or begin <= last_begin(self.window, self.of.watermark):
-                return
-            closes = begin + whole_micros(self.window.size)
-        ends = []
-        for number, first in search.program.groups(option):
-            window, begin = self.plan.windows[number], self._time_of(first)
-            if window.kind == MICROS and begin is not None:
-                ends.append(begin + whole_micros(window.size))
-        taken.reverse()
-        live.append(_Live(option, tuple(one.variable for one in taken), tuple(one.place for one in taken), closes, min(ends, default=None)))
-
-    def open_search(self, search: Search, found: _Opened) -> list[str]:
-        """Lines about the first start row whose search is undecided."""
-        start, match = search.start, search.match
+    def open_search(self, start: int, match: Match | None, found: Opened) -> list[str]:
+        """The line about a start row whose search is undecided. ``match``: its match so far."""
         first = found.live[0] if found.live else None
         self.reasons += [Reason("OPEN", 0, start + 1, self.name(one.option.variable)) for one in found.live] or [Reason("OPEN", 0, start + 1)]
         labels = first.labels if first is not None else match.variables if match is not None else ()
-        self.taken = {start + i: variable for i, variable in enumerate(labels)}
-        self.places = first.places if first is not None else match.places if match is not None else ()
-        self.run = ShownRun(start + 1, len(labels), tuple(map(self.name, labels)), 0)
+        rows = first.rows if first is not None else match.rows if match is not None else ()
+        self.take(rows, labels, first.places if first is not None else match.places if match is not None else (), start)
         self.shown += [self.open_option(start, one) for one in found.live]
         if found.effort:
             self.reasons.append(Reason("EFFORT", start + 1, start + 1))
             return [f"{self.rows(start, start)} may begin a match. The search takes more than {self.max_steps} steps. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."]
-        goes_on = f"{self.may(found.live)} {self.until(start, found.live)}." if first is not None else "NEXT reads rows that have not come."
+        if first is not None:
+            goes_on = f"{self.may(found.live)} {self.until(start, found.live)}."
+        elif found.trailing:
+            goes_on = f"{' and '.join(found.trailing)} looks at later rows {self.closing(start)}."
+        else:
+            goes_on = "NEXT reads rows that have not come."
         if match is None:
-            runs = f"{self.rows(start, start + len(labels) - 1)} may begin a match: {self.labels(labels)}." if labels else f"{self.rows(start, start)} may begin a match."
+            runs = f"{self.of_rows(rows)} may begin a match: {self.labels(labels)}." if labels else f"{self.rows(start, start)} may begin a match."
             return [f"{runs} {goes_on}"]
         if first is None or labels == match.variables:
             return [f"{self.matched(match)} The match is not emitted: {goes_on}"]
-        return [f"{self.matched(match)} The match is not emitted: {self.span(start, start + len(labels) - 1)} may match instead ({self.labels(labels)}), and {goes_on}"]
+        return [f"{self.matched(match)} The match is not emitted: {row_spans(rows)} may match instead ({self.labels(labels)}), and {goes_on}"]
 
-    def may(self, live: Sequence[_Live]) -> str:
+    def take(self, rows: Sequence[int], labels: Sequence[int], places: tuple[int, ...], start: int | None = None) -> None:
+        """Makes some rows the run of the answer."""
+        self.taken, self.places = dict(zip(rows, labels, strict=True)), places
+        self.run = ShownRun((rows[0] if start is None else start) + 1, len(labels), tuple(map(self.name, labels)), 0)
+
+    def all_matches(self, opened: list[tuple[Search, Opened]]) -> list[str]:
+        """Lines about ALL MATCHES: the start rows with open runs, and the complete matches that are not emitted."""
+        lines: list[str] = []
+        for search, found in opened[:IN_FULL]:
+            before = self.taken, self.places, self.run
+            found.live.sort(key=lambda one: -len(one.rows))
+            lines += self.open_search(search.start, None, found)
+            if lines[1:]:
+                self.taken, self.places, self.run = before
+        if len(opened) > IN_FULL:
+            lines.append(f"{counted(len(opened) - IN_FULL, 'more start row')} {'have open runs' if len(opened) > IN_FULL + 1 else 'has open runs'}, too.")
+        if not opened and self.matches:
+            self.take(self.matches[0].rows, self.matches[0].variables, self.matches[0].places)
+        strategy = self.stream.engine.task.prepared.strategy
+        early, trailing = strategy.emission.early, strategy.net is not None and strategy.net.negates_behind
+        for match in self.matches[:IN_FULL]:
+            self.reasons.append(Reason("OPEN", match.start + 1, match.start + 1))
+            if match.end + self.ahead > self.released:
+                why = "The match is not emitted: NEXT reads rows that have not come."
+            elif early:
+                why = f"The match is not emitted: a key with more than {MANY_ROWS} rows is searched once in {SHARE} parts of WINDOW."
+            else:
+                last = match.rows[-1] if self.plan.non_overlapping and trailing else match.start
+                why = f"The match is not emitted before {self.closing(last).removeprefix('until ')}."
+            lines.append(f"{self.matched(match)} {why}")
+        if len(self.matches) > IN_FULL:
+            lines.append(f"{counted(len(self.matches) - IN_FULL, 'more match')} {'wait' if len(self.matches) > IN_FULL + 1 else 'waits'}, too.")
+        return lines
+
+    def closing(self, row: int) -> str:
+        """When the WINDOW that begins with a row closes."""
+        begin = self._time_of(row)
+        if self.window.kind == ROWS or begin is None:
+            return f"until WINDOW has {self.window.size} rows" if self.window.kind == ROWS else "until WINDOW closes"
+        return f"until WINDOW closes at {self.time(begin + whole_micros(self.window.size))}"
+
+    def may(self, live: Sequence[Live]) -> str:
         """The variables that a future row may be."""
         texts = [f"{self.texts[one.option.place]} may {'go on' if one.option.place == one.last else 'come'}" for one in live]
         return " or ".join(dict.fromkeys(texts))
 
-    def until(self, start: int, live: Sequence[_Live]) -> str:
+    def until(self, start: int, live: Sequence[Live]) -> str:
         """How long a future row may come."""
         at, what = 0, ""
         if all(one.closes is not None for one in live):
@@ -365,7 +309,7 @@ class _Explained:
         limit = f"until WINDOW has {self.window.size} rows" if self.window.kind == ROWS else "with the key's next row"
         return limit if session is None else f"{limit}, unless the session ends before, at {self.time(session)}"
 
-    def open_option(self, start: int, one: _Live) -> Shown:
+    def open_option(self, start: int, one: Live) -> Shown:
         """An option as a record: it may come while the first row's time is at most WINDOW ago."""
         begin = self._time_of(start)
         hidden = self.values.redact == "all"
@@ -397,7 +341,8 @@ class _Explained:
             if row in self.taken:
                 lines.append(f"{self.rows(row, row)} is {self.name(self.taken[row])} there.")
             elif int(self.key.search.start[0]) <= row < self.released:
-                lines.append(f"{self.rows(row, row)} is in no open run" + (f": the search from row {min(self.taken) + 1} is undecided." if self.taken else "."))
+                no_run = "is in no open run" if self.plan.adjacent and not self.plan.reports_all else "is not in the first open run"
+                lines.append(f"{self.rows(row, row)} {no_run}" + (f": the search from row {min(self.taken) + 1} is undecided." if self.taken else "."))
         return lines
 
     # -- names ----------------------------------------------------------------------------------------------
@@ -420,10 +365,17 @@ class _Explained:
         shown = [self.time(at) for at in times if at is not None]
         return f"{text} ({shown[0] if first == last else (', ' if last == first + 1 else ' to ').join(shown)})"
 
+    def of_rows(self, rows: Sequence[int]) -> str:
+        """Some rows at the beginning of a sentence, with the times of the first and the last one."""
+        adjacent = self.rows(rows[0], rows[-1])
+        if len(rows) == rows[-1] - rows[0] + 1:
+            return adjacent
+        return row_spans(rows).capitalize() + (f" {adjacent[adjacent.index('('):]}" if "(" in adjacent else "")
+
     def matched(self, match: Match) -> str:
         if not match.variables:
             return f"{self.rows(match.start, match.start)} begins an empty match."
-        return f"{self.rows(match.start, match.end - 1)} match{'es' if len(match.variables) == 1 else ''}: {self.labels(match.variables)}."
+        return f"{self.of_rows(match.rows)} match{'es' if len(match.variables) == 1 else ''}: {self.labels(match.variables)}."
 
     def watermark(self) -> str:
         return self.time(self.of.watermark) if self.of.watermark > 0 else "not known yet"
@@ -433,9 +385,6 @@ class _Explained:
         if row >= self.released:
             return int(self.key.later[row - self.released])
         return None if self.key.times is None else int(self.key.times[row])
-
-
-_Path: TypeAlias = "tuple[_Path, Option] | None"  # the options of a run, last row first
 
 
 def quantified(plan: Plan) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.clause.tree import PAST_LAST
 from sparkcep.engine.core.chunk import Chunk, columns_of
 from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.factory import OpenPartitions, prepare
@@ -20,10 +21,12 @@ from sparkcep.plan.records import Condition
 from sparkcep.tracing.conditions.comparisons import Logic
 from sparkcep.tracing.conditions.question import ROW
 from sparkcep.tracing.rows.machine import Machine
-from sparkcep.tracing.rows.verify import engine_plan
+from sparkcep.tracing.rows.verify import engine_plan, matches_in
+from sparkcep.tracing.search.moves import STRICT
+from sparkcep.tracing.search.negation import negations_of
 from sparkcep.tracing.search.program import Option, Program, State
 from sparkcep.tracing.search.runs import Run
-from sparkcep.tracing.search.trace import Match, Pattern, Trace
+from sparkcep.tracing.search.trace import Found, Match, Pattern, Trace
 from sparkcep.tracing.search.windows import Windows
 
 
@@ -83,14 +86,29 @@ class StoredRows:
         if self.waits and check.ahead and row + check.ahead >= self.count:
             self.waited = True
             return True
+        return self.machine.value(check.probe, row, run)
+
+    def truth_between(self, comparison: int, row: int, run: Run, others: Run) -> bool | None:
+        """Whether a part of a negated variable's condition holds at a row, given a finished match and earlier rows of the group."""
+        check = self._checks[comparison]
+        if check.probe < 0:
+            return bool(self._letters[row] >> check.bit & 1)
+        return self.machine.value_between(check.probe, row, run, others)
+
+    @property
+    def machine(self) -> Machine:
         if self._machine is None:
             self._machine = Machine(prepare(searched(self.plan, self.table.schema), self.table.schema), self.table, self._trees)
-        return self._machine.value(check.probe, row, run)
+        return self._machine
 
     def pattern(self, *, cut: bool) -> Pattern:
         """The pattern to search for in these rows. ``cut``: rows of the key came before them."""
         plan, program = self.plan, (_Cut if cut else Program)(self.plan.pattern)
-        return Pattern(program, self.conditions, self.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table))
+        strategy = STRICT if plan.selection is None else plan.selection.strategy
+        return Pattern(
+            program, self.conditions, self.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table), strategy, plan.reports_all,
+            negations_of(plan, self.looks),
+        )  # fmt: skip
 
 
 class _Cut(Program):
@@ -106,6 +124,8 @@ def matches_from(trace: Trace, state: ResumeState) -> list[Match]:
     ``trace`` must not have searched. A start row that needs too many steps ends the search (``trace.given_up``).
     """
     start, number = int(state.start[0]), int(state.number[0])
+    if trace.pattern.reports_all:
+        return _all_from(trace, start, int(state.covered[0]))
     while start < trace.rows.count and not trace.given_up:
         number += 1
         found = trace.search(start, number)
@@ -118,19 +138,39 @@ def matches_from(trace: Trace, state: ResumeState) -> list[Match]:
     return trace.matches
 
 
-def engine_matches(plan: Plan, table: pa.Table, state: ResumeState) -> list[tuple[int, tuple[int, ...]]]:
-    """The engine's matches of these rows from the saved state, as if the key ended after them: start row and variables of each."""
+def _all_from(trace: Trace, first: int, covered: int) -> list[Match]:
+    """All matches of a key's rows that begin at a row or later, and that were not emitted: they end after the row ``covered``."""
+    found: list[Match] = []
+    for start in range(first, trace.rows.count):
+        search = trace.search(start, 0)
+        trace.given_up = trace.given_up or search.effort
+        found += search.matches
+    trace.matches = [match for match in found if match.end > covered]
+    if trace.pattern.skip[0] == PAST_LAST:
+        trace.matches, left = [], [match for match in found if match.start >= covered]
+        while left:
+            trace.matches.append(min(left, key=lambda match: match.end))
+            left = [match for match in left if match.start >= trace.matches[-1].end]
+    return trace.matches
+
+
+def engine_matches(plan: Plan, table: pa.Table, state: ResumeState) -> list[Found]:
+    """The engine's matches of these rows from the saved state, as if the key ended after them."""
     rows = table.append_column(ROW, pa.array(np.arange(table.num_rows)))
-    found: dict[int, list[tuple[int, str | None]]] = {}
     plan = searched(plan, rows.schema)
-    match_number, classifier = (leaf.name for leaf in plan.leaves)
     engine = OpenPartitions(prepare(plan, rows.schema), rows.schema)
     chunk = Chunk(rows, columns_of(rows, rows.schema.names), np.array([0, rows.num_rows]), state.positions, np.array([False]))
-    for out in engine.pipeline.step(chunk, state):
-        for number, row, label in zip(*(out[name].to_pylist() for name in (match_number, ROW, classifier)), strict=True):
-            found.setdefault(number, []).append((row, label))
-    ids = {name: i for i, name in enumerate(plan.variables)}
-    return [(rows[0][0], tuple(ids[label] for _, label in rows if label is not None)) for _, rows in sorted(found.items())]
+    matches = matches_in(plan, engine.pipeline.step(chunk, state))
+    if not plan.reports_all:
+        return matches
+    return [match for match in matches if match.rows and match.rows[-1] >= int(state.covered[0])]
+
+
+def agree(plan: Plan, traced: list[Found], engine: list[Found], *, given_up: bool) -> bool:
+    """Whether a trace has the engine's matches, in any order under ALL MATCHES. A search that was given up has some of them."""
+    if plan.reports_all:
+        return set(traced) <= set(engine) if given_up else set(traced) == set(engine)
+    return traced == (engine[: len(traced)] if given_up else engine)
 
 
 def searched(plan: Plan, schema: pa.Schema) -> Plan:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 
 from sparkcep.tracing.rows import machine
 from sparkcep.tracing.search import moves, negation, program, trace
-from tests.oracle import selection
-from tests.property.tracing.why_selection import NEGATED, PLAIN, SIDED, checked
+from tests.oracle import pattern, selection
+from tests.property.tracing.why_selection import BUDGET, NEGATED, PLAIN, SIDED, SidedCase, checked
 from tests.selection import first
 from tests.support.planted_faults import plant
 
@@ -40,6 +43,41 @@ def test_sides_agree_with_brute_force(seed):
     counts = checked(seed, CLAUSES, SIDED, strategy=selection.ANY)
     for what in ("sides", "answers"):
         assert counts[what] > 0, counts
+
+
+NESTED = (
+    ("cat", [("var", "X"), ("and", [("var", "A"), ("var", "B")]), ("var", "Y")]), ("cat", [("and", [("var", "A"), ("var", "B")]), ("var", "Y")]),
+    ("cat", [("var", "X"), ("and", [("rep", ("var", "A"), 1, 2, True), ("var", "B")])]), ("and", [("cat", [("and", [("var", "A"), ("var", "B")]), ("var", "Y")]), ("var", "X")]),
+    ("rep", ("and", [("var", "A"), ("var", "B")]), 1, 2, True), ("alt", [("and", [("var", "A"), ("var", "B")]), ("var", "X")]),
+)  # fmt: skip
+
+
+def nested(rng: random.Random) -> selection.Query:
+    """A random query with ``&`` inside a larger pattern."""
+    whole = rng.choice(NESTED)
+    names = sorted(set(pattern.variables(whole)))
+    defines = {}
+    for name in names:
+        letter = ("=", ("col", "s"), ("lit", {"X": "a", "A": "b", "B": "c", "Y": "a"}[name]))
+        defines[name] = ("and", letter, selection._random_define(rng, name, names, (), "conjunction", selection.ALL, prior=False)) if rng.random() < 0.5 else letter
+    return selection.Query(
+        whole, pattern.to_text(whole, rng), defines, selection.ANY, selection.ALL, rng.choice([None, ("to next row",)]), rng.choice([None, ("rows", 5), ("range", 9)]),
+        measures=dict(selection.BASE_MEASURES), budget=BUDGET,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", first(range(20), 1, wider=3))
+def test_sides_of_a_nested_conjunction_equal_brute_force(seed):
+    """A match has a match of each side, and rows that fit all sides without a match break a condition."""
+    rng, counts = random.Random(seed), Counter()
+    while counts["cases"] < CLAUSES:
+        query, rows = nested(rng), selection.random_rows(rng, rng.choice([4, 5, 6]))
+        try:
+            if not SidedCase(query, rows, counts).check():
+                counts["too large"] += 1
+        except AssertionError as error:
+            raise AssertionError(f"{query.to_sql()}\n{rows}\n{error}") from error
+    assert counts["nested starts"] + counts["nested"] > 5, counts
 
 
 # -- faults -------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.conditions.question import question_of
-from sparkcep.tracing.rows.sides import best_combined, sides_of
+from sparkcep.tracing.rows.sides import begins_outside, best_combined, combines, sides_of
 from sparkcep.tracing.rows.verify import verify
 from sparkcep.tracing.search.program import Program
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, Search, SkipTarget, Trace
@@ -197,14 +197,17 @@ class SidedCase:
             if not sides:
                 continue
             stop = min(sides[0].trace.pattern.windows.end(row), len(self.rows))
-            alone = [next(side.ways(row, stop), None) is not None or pattern_is_empty(side.trace.pattern.program) for side in sides]
+            last = row + 1 if begins_outside(self.frozen.question.plan.pattern) else stop
+            alone = [next((way for way in side.ways(row, stop) if way.start < last), None) is not None or pattern_is_empty(side.trace.pattern.program) for side in sides]
             if row in starts and plain:
                 assert all(alone), (row, alone)
                 self.counts["starts"] += 1
+                self.counts["nested starts"] += self.query.pattern[0] != "and"
             if row not in starts and plain and all(alone) and self.query.skip != ("past last row",):
-                found = best_combined(self.frozen, sides, row, stop)
-                assert found is None or found.refused, (row, found)
+                found, _ = best_combined(self.frozen, sides, row, stop)
+                assert not combines(self.frozen.question.plan.pattern) or found is None or found.refused, (row, found)
                 self.counts["combined"] += found is not None
+                self.counts["nested"] += found is not None and self.query.pattern[0] != "and"
         self.counts["cases"] += 1
         return True
 

@@ -364,6 +364,38 @@ def test_rows_that_a_where_of_a_view_leaves_out(spark):
     assert [reason.reason for reason in why.reasons] == ["NO_SUCH_ROW"]
 
 
+def test_stored_views(spark):
+    """A statement over a view is a question about the view's clause, which is printed from its plan."""
+    spark.sql("DROP VIEW IF EXISTS dips")
+    spark.sql("DROP VIEW IF EXISTS stored_ticks")
+    spark.sql("CREATE VIEW stored_ticks AS SELECT * FROM VALUES (1, 10, 2000), (2, 9, 1500), (3, 8, NULL), (4, 11, 1200) AS t(day, price, volume)")
+    clause = "ORDER BY day MEASURES FIRST(day) AS first PATTERN (STRT DOWN{2,} UP) DEFINE DOWN AS price < PREV(price) AND volume > 1000, UP AS price > LAST(DOWN.price)"
+    spark.sql(f"CREATE VIEW dips AS WITH some AS (SELECT * FROM stored_ticks WHERE price < 12) SELECT * FROM some MATCH_RECOGNIZE ({clause})")
+    try:
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW of_dips AS SELECT first FROM dips WHERE first > 0")
+        for text in ("SELECT * FROM dips", "SELECT d.first FROM dips AS d WHERE first > 5", "SELECT count(*) FROM of_dips"):
+            why = sparkcep.why(spark, text, at="day = 1")
+            assert why.verified and str(why).split("\n")[1:] == [
+                "No match starts here. The run that got farthest took rows 1-2: STRT DOWN.",
+                "  It ended at row 3 (day 3). The pattern lets come next:",
+                "    DOWN  volume > 1000        NULL > 1000  NULL: volume is NULL in row 3",
+                "          price < PREV(price)  8 < 9        true",
+                '  If "volume > 1000" were true at row 3, rows 1-4 would match: STRT DOWN DOWN UP.',
+            ]
+        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW others AS SELECT * FROM stored_ticks MATCH_RECOGNIZE ({clause})")
+        with pytest.raises(Exception, match=r'SPARKCEP.WHY.*The statement has 2 views with clauses: dips, others. Write which="dips"'):
+            sparkcep.why(spark, "SELECT * FROM dips JOIN others USING (first)", at="day = 1")
+        assert sparkcep.why(spark, "SELECT * FROM dips JOIN others USING (first)", at="day = 1", which="others").verified
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW stored_ticks AS SELECT 1 AS day, 2 AS price, 3 AS volume")
+        with pytest.raises(Exception, match="SPARKCEP.WHY.*The view dips reads a table stored_ticks, which a temporary view of this session hides"):
+            sparkcep.why(spark, "SELECT * FROM dips", at="day = 1")
+    finally:
+        for view in ("stored_ticks", "others", "of_dips"):
+            spark.catalog.dropTempView(view)
+        spark.sql("DROP VIEW dips")
+        spark.sql("DROP VIEW stored_ticks")
+
+
 def test_data_frames_with_other_keys(spark):
     """Keys may be arguments. A clause may lack MEASURES, also with ORDER BY ... DESC."""
     frame = spark.sql(f"SELECT * FROM {V_TABLE}")

@@ -82,6 +82,29 @@ def test_e16(spark, tmp_path, route):
     assert str(sparkcep.why(query, at="user = 7")).startswith("user = 7, after micro-batch")
 
 
+SELECTED = """SELECT user, since FROM logins MATCH_RECOGNIZE (
+  PARTITION BY user ORDER BY ts MEASURES FIRST(ts) AS since{measure} EVENT SELECTION {selection} PATTERN (L ~X F+ G) WINDOW INTERVAL '5' MINUTE
+  DEFINE L AS e = 'login', X AS e = 'reset', F AS e = 'fail', G AS e = 'ok' AND ts > LAST(F.ts))"""
+
+
+def test_event_selection(spark, tmp_path, route):
+    """Rows between the rows of a run are passed over, and a negation ends a run."""
+    source = tmp_path / "in"
+    rows = [("12:00:10", "login"), ("12:00:20", "x"), ("12:00:30", "fail"), ("12:00:40", "login"), ("12:00:50", "reset"), ("12:01:00", "fail"), ("12:03:05", "fail")]
+    put(source, 0, *[(7, at, e) for at, e in rows], (9, "12:02:00", "click"))
+    logins(spark, source).createOrReplaceTempView("logins")
+    for name, selection, measure in (("first", "SKIP TILL NEXT MATCH FIRST MATCH", ""), ("all", "SKIP TILL ANY MATCH ALL MATCHES", ", MATCH_NUMBER() AS n")):
+        query = started(spark.sql(SELECTED.format(selection=selection, measure=measure)), tmp_path / name)
+        try:
+            query.processAllAvailable()
+            why = sparkcep.why(query, at="user = 7")
+            assert why.verified and why.lines[1].endswith("F+ may go on or G may come until WINDOW closes at 12:05:10."), str(why)
+            assert "may begin a match: L F F." in why.lines[1] and [reason.reason for reason in why.reasons][-1] == "WATERMARK"
+            assert why.lines[-1].endswith("(12:03:05) waits: it is not below the watermark.")
+        finally:
+            query.stop()
+
+
 SEVERAL = """SELECT since FROM all_logins MATCH_RECOGNIZE (ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (L F+) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail')
 UNION ALL SELECT since FROM all_logins MATCH_RECOGNIZE (PARTITION BY user, upper(e) ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (X X) DEFINE X AS user > 6 OR PREV(e) = 'x')"""
 

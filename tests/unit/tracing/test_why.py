@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import textwrap
 from dataclasses import replace
@@ -16,6 +17,7 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.hints import Cast, Totals
 from sparkcep.tracing.answers.overall import overall
+from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import Trace
 from tests.support.why_examples import EXAMPLES, Example, frozen, question, totals
 
@@ -348,3 +350,30 @@ def test_hints_about_anchors_and_windows(clause, hint):
     """Each is verified by the engine over the sample. A clause that matches gives none."""
     why = answered(Example("", f"ORDER BY t {clause}", "t v", "1 4; 2 5; 4 6; 7 7; 9 3", ""))
     assert [line for line in why.hints if line.startswith("Hint: without")] == ([hint] if hint else [])
+
+
+def test_runs_are_dropped():
+    """Conditions on the match need a run for each row and start row. A trace keeps none of them, and an answer finds them again."""
+    part = frozen(question("ORDER BY t PATTERN (A+ B) DEFINE A AS v >= 0, B AS v > 1000 + count(A.*)"), ["t", "v"], [(t, t % 7) for t in range(60)], "t")
+    traced = Trace(part.pattern(), part)
+    assert sum(search.steps for search in traced.searches.values()) > 60 * 30
+
+    def runs() -> int:
+        gc.collect()
+        return sum(isinstance(one, Run) for one in gc.get_objects())
+
+    assert runs() < 200
+    ended = traced.searches[0].farthest()
+    assert ended is not None and len(ended.rows) == 60 and runs() < 200
+    why = explain(part, Asked((59,)))
+    assert why.verified and str(why).split("\n")[1:3] == ["No match starts here. The run that got farthest took row 60: A.", "  It ended because the partition ends after row 60. A or B should come next."]
+
+
+def test_a_path_is_found_again():
+    """A search keeps the rows of its match, and finds their states again for its decisions."""
+    part = frozen(question("ORDER BY t PATTERN (A+ B) DEFINE A AS v >= 0, B AS v > count(A.*)"), ["t", "v"], [(1, 1), (2, 1), (3, 9)], "t")
+    search = Trace(part.pattern(), part).searches[0]
+    assert search.match is not None and [move.row for _, move in search.path[:-1]] == list(search.match.rows) == [0, 1, 2]
+    first = search.path
+    search.forget()
+    assert [(node.state, node.row, move) for node, move in search.path] == [(node.state, node.row, move) for node, move in first]
