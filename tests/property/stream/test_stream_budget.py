@@ -36,17 +36,8 @@ from tests.property.budget.test_budget import (
     said,
 )
 from tests.property.in_process import drained
-from tests.property.stream import test_streams_differential as streams
-from tests.property.stream.test_streams_differential import (
-    HEAD,
-    WINDOW,
-    compared,
-    micro_batches,
-    planned,
-    rows_of,
-    timed,
-    tried,
-)
+from tests.property.stream import streams, watermarks
+from tests.property.stream.streams import HEAD, WINDOW, compared, micro_batches, planned, rows_of, timed, tried
 from tests.selection import first, further, one_in
 from tests.support.caught import without_catching
 
@@ -97,12 +88,12 @@ def test_each_statement(text):
 
 @pytest.mark.parametrize("text", one_in(8, STATEMENTS, wider=3))
 def test_nothing_is_kept_of_keys_that_are_silent(text):
-    streams.test_nothing_is_kept_of_keys_that_are_silent(text)
+    watermarks.check_silent_keys(text)
 
 
 @pytest.mark.parametrize("text", one_in(3, [text for text in STATEMENTS if "NEXT" not in text and "BUNDLES" not in text and "ROWS" not in text], wider=2))
 def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
-    streams.test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text)
+    watermarks.check_output_watermark(text)
 
 
 def random_statement(rng: random.Random) -> str:

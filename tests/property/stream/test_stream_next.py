@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.output_watermark import passed
 from sparkcep.compiler.stream_rules import check_stream, kept, warnings
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
 from sparkcep.settings import Settings
 from tests.property.in_process import drained
-from tests.property.stream import test_streams_differential as streams
+from tests.property.stream import streams
 from tests.selection import first
 
 COMPARE = {"<": operator.lt, ">": operator.gt, "<>": operator.ne}
@@ -202,4 +203,4 @@ def test_a_clause_whose_next_stays_in_the_match_passes_a_watermark_on():
     text = f"{HEAD} PATTERN (A B) {WINDOW} DEFINE A AS NEXT(v) > 0"
     plan = make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False))
     check_stream(plan)
-    assert streams.passed(plan).behind == SIZE
+    assert passed(plan).behind == SIZE
