@@ -11,6 +11,7 @@ import collections
 import random
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,8 @@ from sparkcep.compiler.strategy import strategy_of
 from sparkcep.compiler.stream_rules import check_stream
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE
-from sparkcep.engine.factory import match_table, prepare
+from sparkcep.engine.core.task import Prepared
+from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
@@ -42,7 +44,7 @@ WINDOW = "WINDOW INTERVAL '5' MICROSECONDS"
 
 
 def in_time(text: str) -> str:
-    """The statement with windows of time in place of numbers."""
+    """The statement with windows of time instead of numbers."""
     return _IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", text)
 
 
@@ -75,9 +77,16 @@ def timed(plan, rows: dict[int, list[dict]]) -> pa.Table:
     return table.append_column("__s0", times).append_column("__s1", pa.array(np.arange(table.num_rows)))
 
 
+@lru_cache(maxsize=16)  # each micro-batch is compared with several answers of one plan
+def _prepared(plan, schema: pa.Schema) -> Prepared:
+    return prepare(plan, schema)
+
+
 def batch(plan, table: pa.Table, kept: np.ndarray) -> pa.Table:
     """The answer over some of the rows."""
-    return match_table(plan, table.filter(pa.array(kept)).drop_columns(["__s0", "__s1"]))
+    rows = table.filter(pa.array(kept)).drop_columns(["__s0", "__s1"])
+    engine = engine_for(_prepared(plan, rows.schema))
+    return pa.concat_tables([engine.prepared.output_schema.empty_table(), *match_batches(engine, rows.to_batches())])
 
 
 def by_partition(plan, leaves: pa.Table) -> dict[int, list[str]]:
@@ -98,8 +107,12 @@ def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
 
 def stream_over(plan, table: pa.Table, limits: Limits | None = None) -> KeyedStream:
     """A stream of rows as :func:`timed` makes them."""
-    prepared = prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
-    return KeyedStream(ordered(prepared, (*plan.order[:1], plan.order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"], limits)
+    return _stream(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), table, limits)
+
+
+def _stream(prepared: Prepared, table: pa.Table, limits: Limits | None = None) -> KeyedStream:
+    order = prepared.plan.order
+    return KeyedStream(ordered(prepared, (*order[:1], order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"], limits)
 
 
 def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
@@ -142,9 +155,9 @@ def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history
 
 def _workers(plan, table: pa.Table):
     """The stream of each micro-batch: mostly that of the one before, else another worker's, which knows the bytes alone."""
-    rng, stream = random.Random(table.num_rows), None
+    rng, stream, prepared = random.Random(table.num_rows), None, prepare(plan, table.drop_columns(["__s0", "__s1"]).schema)
     while True:
-        stream = stream if stream and rng.random() < 0.7 else stream_over(plan, table)
+        stream = stream if stream and rng.random() < 0.7 else _stream(prepared, table)
         yield stream
 
 
@@ -154,7 +167,7 @@ def ordered(prepared, order):
 
 
 class Answers:
-    """What tables of some of the rows give; None where that is an error, which a stream of all rows need not meet."""
+    """The answers over tables of some of the rows; None if that is an error, since a stream of all rows need not raise it."""
 
     def __init__(self, plan, table: pa.Table) -> None:
         self.plan, self.table = plan, table
@@ -185,7 +198,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
     # rows in no match come between the others, and without numbers all matches under a budget come with their last rows
     budgeted = strategy_of(plan).search == BUDGETED
     unordered = (plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None)) or (budgeted and plan.approximate.report == ALL and not plan.numbered)
-    at_once = strategy_of(plan).emission.early  # what ends at a released row is told, whatever begins before it
+    at_once = strategy_of(plan).emission.early  # a match is emitted with its last row, even if others begin before it
     for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5])):
         prefix, further = (answers.over(rows) for rows in (released, released | (time <= watermark + rng.randint(0, 9) * MS)))
         for answer in (by_partition(plan, one) for one in (prefix, further, whole) if one is not None):
@@ -214,7 +227,7 @@ def tried(text: str, rng: random.Random, compare=None) -> int | None:
         return None
     try:
         return compared(text, rng, 5, 8) if compare is None else compare(text, rng)
-    except ClauseError as error:  # times are no numbers here, and an automaton may compare both
+    except ClauseError as error:  # times are not numbers here, and an automaton may compare both
         assert error.error_class == "SPARKCEP.DATATYPE_MISMATCH", error
         return None
 
