@@ -32,7 +32,7 @@ PLACED = [text for text in BUNDLES if "MICROSECONDS" in text and "UNMATCHED" not
 
 @pytest.mark.parametrize("text", PLACED)
 def test_a_damaged_bundle_is_an_error_or_read(text):
-    """Whatever byte is another one: numbers that point outside of what is there, and ways that the net has not, are told."""
+    """A changed byte is an error if numbers point outside of the state, or if ways are not in the net."""
     plan = planned(text.replace(" PATTERN", ", MISSING() AS m PATTERN"))
     table = timed(plan, {0: [{"id": i + 1, "v": v, "w": w, "s": None} for i, (v, w) in enumerate([(1, 1), (3, 1), (4, 2), (0, 1), (3, 2), (1, 1), (4, 2), (2, 1)])]})
     stream = stream_over(plan, table)

@@ -25,7 +25,7 @@ _VALUES = {
 
 
 def _place(value) -> tuple:
-    """NaN is behind all numbers; strings stand by their bytes."""
+    """NaN is after all numbers; strings are sorted by their bytes."""
     if isinstance(value, float) and math.isnan(value):
         return (1, 0)
     return (0, value.encode() if isinstance(value, str) else value)

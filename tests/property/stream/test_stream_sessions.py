@@ -139,7 +139,7 @@ def test_each_kind(text):
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=1))
-@pytest.mark.parametrize("kind", one_in(2, statements.KINDS))
+@pytest.mark.parametrize("kind", one_in(4, statements.KINDS, wider=2))
 def test_random_statements(kind, seed):
     make, count, least = statements.KINDS[kind]
     rng, told, cuts = random.Random(f"sessions {kind} {seed}"), 0, 0

@@ -35,7 +35,7 @@ from tests.property.stream.watermarks import check_output_watermark, check_silen
 from tests.selection import first, one_in
 
 
-@pytest.mark.parametrize("text", one_in(10, CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS, 3))
+@pytest.mark.parametrize("text", one_in(20, CLAUSES + LAST_ROWS + AUTOMATA + BY_EXPIRY + TOPS, 4))
 def test_nothing_told_later_is_behind_the_watermark_that_is_passed_on(text):
     check_output_watermark(text)
 

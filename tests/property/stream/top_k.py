@@ -72,10 +72,10 @@ def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
 
 
 def compared_best(text: str, rng: random.Random) -> int:
-    """Of each window that is decided the best are told, once, and nothing of others; how many windows these were.
+    """Compares the emitted windows with the answer: each final window is emitted once, and no other. Returns their number.
 
-    What is told is the answer over all rows, over the released ones alone, and over these with others to come. A window is told
-    when it has ended, or at the latest when those have that begin with its rows, and NEXT finds its rows.
+    The emitted matches are the answer over all rows, over the released ones alone, and over these with future rows. A window is
+    emitted when it has ended, or at the latest when the windows that begin with its rows have, and NEXT finds its rows.
     """
     plan, total = planned(text), 0
     table = timed(plan, rows_of(rng, 5, 14))

@@ -1,4 +1,4 @@
-"""What a stream passes on and keeps once its watermark has moved, checked for any statement."""
+"""Checks, for any statement, the watermark that a stream passes on and the rows that it retains."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.property.stream.streams import (
 
 
 def check_output_watermark(text: str) -> None:
-    """What is told after a micro-batch has times behind the watermark that the clause passed on with it, by which nothing above
-    it calls these late."""
+    """Rows that a micro-batch emits have times after the watermark that the clause passed on before. So no operator above the clause
+    calls them late."""
     rng, plan, seen = random.Random(text), planned(text), 0
     behind, texts = passed(plan).behind, dict(plan.inputs)
     times = [leaf.name for leaf in plan.leaves if leaf.spec.kind == "nav" and texts.get(leaf.spec.column) == "id" and leaf.spec.mask == -1 and not leaf.spec.physical]
