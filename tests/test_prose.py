@@ -10,7 +10,9 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -50,30 +52,44 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
             yield node.body[0].value
 
 
-def comments(source: str) -> str:
-    """Comments, those on neighbouring lines as one text."""
-    texts, last = [], -1
+class Texts(NamedTuple):
+    """The docstrings, the other strings and the comments of a module, comments on neighbouring lines as one text; and its names."""
+
+    docstrings: list[str]
+    strings: list[str]
+    comments: str
+    names: set[str]
+
+
+@cache
+def texts_in(source: str) -> Texts:
+    tree = ast.parse(source)
+    heads = [*docstrings(tree)]
+    known = set(map(id, heads))
+    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in known]
+    comments, names, last = [], set(), -1
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
-            texts.append(("\n" if token.start[0] == last + 1 else "\n\n") + token.string.lstrip("# "))
+            comments.append(("\n" if token.start[0] == last + 1 else "\n\n") + token.string.lstrip("# "))
             last = token.start[0]
-    return "".join(texts)
+        elif token.type == tokenize.NAME:
+            names.add(token.string)
+    return Texts([text.value for text in heads], strings, "".join(comments), names)
 
 
 def notes(source: str) -> Iterator[str]:
     """The sentences of docstrings and comments."""
-    for text in docstrings(ast.parse(source)):
-        yield from sentences(text.value)
-    yield from sentences(comments(source))
+    texts = texts_in(source)
+    for text in texts.docstrings:
+        yield from sentences(text)
+    yield from sentences(texts.comments)
 
 
 def messages(source: str) -> Iterator[str]:
     """The sentences of other strings that are running text."""
-    tree = ast.parse(source)
-    heads = {id(text) for text in docstrings(tree)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in heads and node.value.count(" ") >= 4 and not re.search(r"\b(?:SELECT|FROM)\b", node.value):
-            yield from sentences(node.value)
+    for text in texts_in(source).strings:
+        if text.count(" ") >= 4 and not re.search(r"\b(?:SELECT|FROM)\b", text):
+            yield from sentences(text)
 
 
 def page(text: str) -> Iterator[str]:
@@ -89,8 +105,8 @@ def broken(sentence: str) -> list[str]:
 
 
 def sources(package: str) -> Iterator[str]:
-    folder = ROOT / "sparkcep"
-    for path in sorted((folder / package).rglob("*.py") if package else folder.glob("*.py")):
+    """The modules of a package and of the packages in it; "": of all."""
+    for path in sorted((ROOT / "sparkcep" / package).rglob("*.py")):
         yield path.read_text("utf-8")
 
 
@@ -100,10 +116,13 @@ def texts_of(area: str) -> Iterator[str]:
         for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
             yield from page(path.read_text("utf-8")) if path.name != "CHANGELOG.md" else ()
     elif area == "messages":
-        for path in sorted((ROOT / "sparkcep").rglob("*.py")):
-            yield from messages(path.read_text("utf-8"))
+        for source in sources(""):
+            yield from messages(source)
+    elif area == "modules":
+        for path in (ROOT / "sparkcep").glob("*.py"):
+            yield from notes(path.read_text("utf-8"))
     else:
-        for source in sources(area.removeprefix("modules")):
+        for source in sources(area):
             yield from notes(source)
 
 
@@ -119,16 +138,12 @@ def test_sentences_that_style_rules_out(area):
 
 
 def test_no_docstring_begins_with_what():
-    found = [text.value[:60] for source in (path.read_text("utf-8") for path in (ROOT / "sparkcep").rglob("*.py")) for text in docstrings(ast.parse(source)) if text.value.startswith("What ")]
+    found = [text[:60] for source in sources("") for text in texts_in(source).docstrings if text.startswith("What ")]
     assert len(found) <= 20, found
 
 
 def test_told_is_in_hardly_any_name():
-    found = set()
-    for path in (ROOT / "sparkcep").rglob("*.py"):
-        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
-            if token.type == tokenize.NAME and "told" in token.string.lower().split("_"):
-                found.add((path.name, token.string))
+    found = {name for source in sources("") for name in texts_in(source).names if "told" in name.lower().split("_")}
     assert len(found) <= NAMES_TOLD, sorted(found)
 
 

@@ -23,7 +23,7 @@ from sparkcep.compiler.stream_rules import check_table
 from sparkcep.engine.core import chunk as buffers
 from sparkcep.engine.core.chunk import Buffer, Chunk, columns_of
 from sparkcep.engine.core.effort import Limits
-from sparkcep.engine.core.input_columns import check_columns, check_types
+from sparkcep.engine.core.input_columns import check_columns, check_types, named_columns
 from sparkcep.engine.core.operator import Answer, Operator, Pipeline
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.engine.core.task import Prepared, Task, memo_of, output_schema
@@ -49,14 +49,15 @@ def prepare(plan: Plan, schema: pa.Schema) -> Prepared:
 
     Raises ClauseError for conditions that are wrong for their types, and for patterns that are too complex.
     """
-    check_columns(plan, schema)
+    named = named_columns(plan, schema)
+    check_columns(named, schema)
     try:
         prepared = _prepared(plan, schema)
     except RecursionError:
         line, column, text = plan.place or (0, 0, "")
         message = "the expressions of the clause are nested too deep; compute parts of them in a subquery below the clause"
         raise ClauseError("EXPRESSION_TOO_DEEP", message, sqlstate=LIMIT, line=line, column=column, fragment=text) from None
-    check_types(plan, schema)
+    check_types(named, schema)
     return prepared
 
 

@@ -65,7 +65,7 @@ def read(hint: Any, value: object, *around: Mapping) -> Any:
     """
     if hint in (int, tuple):
         raise TypeError(f"{hint} without bounds")
-    origin, inner = get_origin(hint), get_args(hint)
+    origin, inner = _form(hint)
     if origin is Annotated:
         return _marked(inner[0], inner[1], value, around)
     if origin in (UnionType, Union):
@@ -92,8 +92,9 @@ def members(record: type, value: Any, *around: Mapping) -> dict[str, Any]:
 
 def marked(mark: type, value: Any, hint: Any = None) -> Iterator[tuple[Any, Any]]:
     """Each value in a plan or record whose field has a mark of that type, together with the mark. Values in trees are included."""
-    if get_origin(hint) is Annotated:
-        found = get_args(hint)[1]
+    origin, inner = _form(hint)
+    if origin is Annotated:
+        found = inner[1]
         if isinstance(found, mark):
             yield value, found
         elif isinstance(found, Tree):
@@ -102,9 +103,9 @@ def marked(mark: type, value: Any, hint: Any = None) -> Iterator[tuple[Any, Any]
                     yield from _marked_fields(mark, part, trees=False)
     elif isinstance(value, tuple) and not hasattr(value, "_fields"):
         for part in value:
-            yield from marked(mark, part, next(iter(get_args(hint)), None))
-    elif value is not None and get_origin(hint) in (UnionType, Union):
-        own = [type(value)] if hasattr(value, "_fields") else [one for one in get_args(hint) if one is not NoneType]
+            yield from marked(mark, part, next(iter(inner), None))
+    elif value is not None and origin in (UnionType, Union):
+        own = [type(value)] if hasattr(value, "_fields") else [one for one in inner if one is not NoneType]
         yield from marked(mark, value, own[0])
     elif hasattr(value, "_fields") or hasattr(value, "__dataclass_fields__"):
         yield from _marked_fields(mark, value, trees=True)
@@ -117,7 +118,8 @@ def _marked_fields(mark: type, record: Any, *, trees: bool) -> Iterator[tuple[An
 
 
 def _is_tree(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and isinstance(get_args(hint)[1], Tree)
+    origin, inner = _form(hint)
+    return origin is Annotated and isinstance(inner[1], Tree)
 
 
 def _marked(sort: type, mark: Range | Text | Column | Tree, value: Any, around: tuple[Mapping, ...]) -> Any:
@@ -142,6 +144,12 @@ def _below(name: str, around: tuple[Mapping, ...]) -> int:
     inside = around[-1:] if name == "variables" else around  # the plan's list, because inner records may have a member of this name
     found = next((record[name] for record in inside if name in record), None)
     return len(found) if isinstance(found, list) else _fail(found)
+
+
+@cache
+def _form(hint: Any) -> tuple[Any, tuple]:
+    """The origin of a type hint, and its arguments. A plan has thousands of values with the same few hints."""
+    return get_origin(hint), get_args(hint)
 
 
 @cache

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sparkcep.engine.factory import match_table
 from tests.property.in_process import drained
-from tests.property.stream.test_streams_differential import planned, stream_over, timed
+from tests.property.stream.streams import planned, stream_over, timed
 
 HEAD = "PARTITION BY p ORDER BY id MEASURES MATCH_SCORE() AS score, FIRST(id) AS a, LAST(id) AS z EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES"
 SHAPES = [

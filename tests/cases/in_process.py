@@ -118,8 +118,7 @@ class Database:
         return names, list(zip(*columns, strict=True))
 
     def translated(self, tree: exp.Expression, shared: list[exp.Expression]) -> str:
-        """A query of Spark's as DuckDB's SQL. ``shared``: the WITH queries that it may read besides its own."""
-        tree = tree.copy()
+        """A query of Spark's as DuckDB's SQL, made of its tree. ``shared``: the WITH queries that it may read besides its own."""
         if shared and isinstance(tree, exp.Query):
             own = tree.args.get("with_")
             tree.set("with_", exp.With(expressions=[*(cte.copy() for cte in shared), *(own.expressions if own else [])]))
@@ -128,7 +127,7 @@ class Database:
         for struct in reversed([node for node in tree.find_all(exp.Struct, bfs=False) if any(map(_star, node.expressions))]):
             fields = (self.fields(struct, star) if (star := _star(field)) else [field] for field in struct.expressions)
             struct.set("expressions", [*chain.from_iterable(fields)])
-        return tree.sql(dialect="duckdb")
+        return tree.sql(dialect="duckdb", copy=False)
 
     def fields(self, struct: exp.Expression, star: exp.Star) -> list[exp.Expression]:
         """The columns of ``struct(*)``, which DuckDB does not take, as fields."""

@@ -1,11 +1,11 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 32nd of
-these, and the wider run each tenth. Of the other cases that start a job, the default run takes the first of each file, and the
-wider run half of the rest.
+``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 64th of
+these, and the wider run each twentieth. Of the other cases that start a job, the default run takes the first one of each third
+file, and the wider run a third of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
-each eighth of them in Spark too. The default run takes each second one of the other errors, and the wider run takes the rest. In
+each eighth of them in Spark too. The default run takes each fourth of the other errors, and the wider run takes the rest. In
 Spark, an error case also checks that no job was started.
 """
 
@@ -26,8 +26,10 @@ FOLDER = Path(__file__).resolve().parent
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 32, 10  # of the cases that also run without Spark, one is in the default run, and one in the wider run
-ALONE = 2  # of the others that start a job, one is in the wider run
+STEP, WIDER = 64, 20  # of the cases that also run without Spark, one is in the default run, and one in the wider run
+OTHERS = 4  # of so many error cases that Spark finds, one is in the default run, and the others in the wider run
+ALONE = 3  # of so many others that start a job, one is in the wider run
+FILES_ALONE = 3  # the default run takes the first of them in one of so many files
 IN_SPARK = 8  # of so many error cases that the reader finds, one is asked of Spark as well
 
 
@@ -51,7 +53,7 @@ def found_by_the_reader(case: Case) -> ClauseError | None:
 def _parameters():
     found = both = 0
     alone = in_spark_alone()
-    for path in FILES:
+    for number, path in enumerate(FILES):
         file = read_case_file(path)
         with_jobs = without = 0  # of those that only Spark answers
         for case in file.cases:
@@ -60,13 +62,14 @@ def _parameters():
                 marks += [pytest.mark.slow] if found % IN_SPARK else []
                 found += 1
             elif starts_no_job(case):
-                marks += [pytest.mark.further] if without % 2 else []
+                marks += [pytest.mark.further] if without % OTHERS else []
                 without += 1
             elif case.asks_for_rows() and name_of(file, case) not in alone:
                 marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER else [pytest.mark.further]
                 both += 1
             else:
-                marks += [] if with_jobs == 0 else [pytest.mark.slow] if with_jobs % ALONE else [pytest.mark.further]
+                quick = with_jobs == 0 and number % FILES_ALONE == 0
+                marks += [] if quick else [pytest.mark.slow] if with_jobs % ALONE else [pytest.mark.further]
                 with_jobs += 1
             yield pytest.param(file, case, marks=marks, id=name_of(file, case))
 

@@ -8,11 +8,12 @@ pytest.importorskip("pyspark")
 
 from sparkcep.draw.timeline import svg  # noqa: E402
 from tests.docs.why_pages import DOCS, programs, run  # noqa: E402
+from tests.selection import one_in  # noqa: E402
 
 PROGRAMS = list(programs())
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: f"{program.page}-{program.number}")
+@pytest.mark.parametrize("program", one_in(12, PROGRAMS), ids=lambda program: f"{program.page}-{program.number}")
 def test_programs_print_their_answers(spark, program):
     printed, why = run(spark, program.program)
     assert printed == program.answer

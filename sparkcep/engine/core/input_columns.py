@@ -24,33 +24,7 @@ _HISTORY = {
 }  # fmt: skip
 
 
-def check_columns(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError if ``schema`` lacks a column that the plan names, or if an array column is not an array."""
-    for name, column in _named(plan, schema):
-        if schema.get_field_index(name) < 0:  # also if several columns have this name
-            raise wrong(f"the input has not one column {name}")
-        if column.kinds == "list":
-            _check_type(name, column, schema)
-    taken = [name for name in (arcs.BASE, arcs.ARC) if name in schema.names]
-    if taken:
-        raise wrong(f"the name {taken[0]} of an input column is reserved for the engine")
-
-
-def check_types(plan: Plan, schema: pa.Schema) -> None:
-    """Raises ClauseError if a column has a type that it must not have.
-
-    Columns that a user chooses have errors of their own, with places in the clause. Those errors are raised first.
-    """
-    for name, column in _named(plan, schema):
-        _check_type(name, column, schema)
-
-
-def _check_type(name: str, column: Column, schema: pa.Schema) -> None:
-    if not _KINDS[column.kinds](schema.field(name).type):
-        raise wrong(f"the column {name} is of type {schema.field(name).type}, which is not possible there")
-
-
-def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
+def named_columns(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
     """Returns the columns of the input that a plan names, with their descriptions."""
     own = _own_columns(plan)
     found = [(name, column) for name, column in marked(Column, plan) if not (name is None or name in column.also or (column.own and name in own))]
@@ -61,6 +35,35 @@ def _named(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
     if plan.rows != "one":
         found += [(key.column, Column()) for key in plan.order if not key.plain]
     return found
+
+
+def check_columns(named: list[tuple[str, Column]], schema: pa.Schema) -> None:
+    """Raises ClauseError if ``schema`` lacks a column that the plan names, or if an array column is not an array.
+
+    ``named``: the columns of :func:`named_columns`.
+    """
+    for name, column in named:
+        if schema.get_field_index(name) < 0:  # also if several columns have this name
+            raise wrong(f"the input has not one column {name}")
+        if column.kinds == "list":
+            _check_type(name, column, schema)
+    taken = [name for name in (arcs.BASE, arcs.ARC) if name in schema.names]
+    if taken:
+        raise wrong(f"the name {taken[0]} of an input column is reserved for the engine")
+
+
+def check_types(named: list[tuple[str, Column]], schema: pa.Schema) -> None:
+    """Raises ClauseError if a column has a type that it must not have.
+
+    Columns that a user chooses have errors of their own, with places in the clause. Those errors are raised first.
+    """
+    for name, column in named:
+        _check_type(name, column, schema)
+
+
+def _check_type(name: str, column: Column, schema: pa.Schema) -> None:
+    if not _KINDS[column.kinds](schema.field(name).type):
+        raise wrong(f"the column {name} is of type {schema.field(name).type}, which is not possible there")
 
 
 def _own_columns(plan: Plan) -> set[str]:

@@ -41,7 +41,7 @@ def covered(some) -> Fraction:
     return sum(whole.values(), Fraction(0))
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_greedy_choices_cover_nearly_as_much_as_the_best(seed, monkeypatch):
     kept: list = []
     counted = BestEffort.count

@@ -172,6 +172,7 @@ def test_room_that_runs_out(seed, little_room):
     assert tally["matched"] >= 0.1 * tally["pairs"] and tally["vectors"] >= 75
 
 
+@pytest.mark.further
 def test_many_candidates_of_few_runs():
     """More candidates at one row than there is room for beside the runs, of which there are few: once no end was found."""
     query = oracle.Budgeted(("cat", [("var", name) for name in "ABCD"]), {name: {"a"} for name in "ABCD"}, Fraction(2), {}, 100, False)
@@ -186,7 +187,7 @@ def test_room_that_runs_out_where_conditions_look_at_the_match(seed, little_room
     assert tally.matched >= 0.3 * tally.pairs
 
 
-@pytest.mark.parametrize("seed", first(range(12)))
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_little_room_changes_nothing(seed, monkeypatch):
     """Conditions over the match, groups with windows, and few checks: the same rows with little room, whatever the chunks are."""
     rng = random.Random(f"little room {seed}")
@@ -209,7 +210,7 @@ def test_little_room_changes_nothing(seed, monkeypatch):
     assert told >= 0.2 * compared
 
 
-@pytest.mark.parametrize("seed", first(range(12)))
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_conditions_that_fail_use_checks(seed):
     """Runs that a condition can tell apart are candidates of their own, and a check whose condition fails is one."""
     rng, tally = random.Random(f"conditions under a budget {seed}"), Counter()

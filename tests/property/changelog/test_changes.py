@@ -22,10 +22,10 @@ from tests.property.automaton.test_automata import measures_of, same_rows, wante
 from tests.property.in_process import run
 from tests.selection import first
 
-AUTOMATA, PARTITIONS = 15, 12  # a seed
+AUTOMATA, PARTITIONS = 10, 10  # a seed
 
 
-@pytest.mark.parametrize("seed", first(range(16)))
+@pytest.mark.parametrize("seed", first(range(16), wider=1))
 def test_net_is_of_the_rows_that_are_left(seed):
     rng = random.Random(8000 + seed)
     compared = matched = 0
@@ -51,7 +51,7 @@ def test_net_is_of_the_rows_that_are_left(seed):
     assert matched > compared
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_rows_that_are_in_no_match(seed):
     rng = random.Random(8100 + seed)
     alone = 0
@@ -79,7 +79,7 @@ def test_rows_that_are_in_no_match(seed):
     assert alone > 50
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_changes_that_make_no_sense(seed):
     rng = random.Random(8200 + seed)
     text = "PARTITION BY p ORDER BY id MEASURES LAST(id) AS a AUTOMATON (STATE q1 FINAL ARC FROM q0 TO q1) CHANGES IN op ARRIVAL BY at"
@@ -119,7 +119,7 @@ def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None):
     return same_rows(text, partitions, expected, chunk_rows)
 
 
-@pytest.mark.parametrize("seed", first(range(16)))
+@pytest.mark.parametrize("seed", first(range(16), wider=1))
 def test_changes_are_those_of_all_matches(seed):
     rng = random.Random(8300 + seed)
     compared = told = 0
@@ -152,7 +152,7 @@ def _of_values(rng):
     return replace(automaton, arcs=tuple(arcs), consecutive=rng.random() < 0.1)
 
 
-@pytest.mark.parametrize("seed", first(range(16)))
+@pytest.mark.parametrize("seed", first(range(16), wider=1))
 def test_punctuations_of_rows_with_one_value(seed, monkeypatch):
     """PUNCTUATE BY: the changes are those of the definition, and the same where nothing is dropped; something is."""
     rng, dropped = random.Random(8600 + seed), Counter()
@@ -214,7 +214,7 @@ def test_20_000_logs(batch):
     assert told > 2 * logs
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((register_arrays, "RECORDS"), (register_arrays, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 1)
@@ -227,7 +227,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     assert told > 125
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_rows_of_matches_that_come_and_go(seed):
     """ALL ROWS PER MATCH with the names of arcs: a match whose rows or arcs change goes and comes."""
     rng = random.Random(8500 + seed)
@@ -249,10 +249,10 @@ def test_rows_of_matches_that_come_and_go(seed):
                 for change, cause, match, rows in found for count, (label, at) in enumerate(zip(match[-1], rows, strict=True), 1)
             ]  # fmt: skip
         told += same_rows(text, partitions, expected, (None, 2)[i % 2], "id")[1]
-    assert told > 350
+    assert told > 190
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_rows_that_no_measure_tells_apart(seed):
     """A match that only reads other rows than before does not change."""
     rng = random.Random(8600 + seed)
@@ -280,7 +280,7 @@ def test_rows_that_no_measure_tells_apart(seed):
     assert less > 5
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
     rng = random.Random(8700 + seed)
     told = 0
@@ -301,7 +301,7 @@ def test_the_changes_add_up_to_net_whatever_the_arrival(seed):
             assert left == Counter(tuple(row.values()) for row in net.get(p, [])), f"{texts[1]}\nchanges {partitions[p]}"
             assert net.get(p) == net.get(0)
             told += len(changes.get(p, []))
-    assert told > 350
+    assert told > 190
 
 
 def insertions(rng, count, numbered):
@@ -321,7 +321,7 @@ def insertions(rng, count, numbered):
     return sorted(changes, key=lambda change: change["at"])
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_rows_that_only_come(seed, monkeypatch):
     """In order, or one after the other by their numbers, matches are found in one pass; with that switched off they are the
     same."""

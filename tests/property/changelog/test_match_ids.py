@@ -74,7 +74,7 @@ def test_a_match_that_comes_gets_the_least_number_that_is_free():
 
 
 @pytest.mark.parametrize("mode", [measures.ONE_ROW, measures.SHOW_EMPTY])
-@pytest.mark.parametrize("seed", first(range(6)))
+@pytest.mark.parametrize("seed", first(range(6), wider=1))
 def test_ids_are_those_of_the_definition(seed, mode):
     rng = random.Random(9500 + seed)
     compared = numbered = again = 0
@@ -108,7 +108,7 @@ def test_ids_are_those_of_the_definition(seed, mode):
     assert compared > 25 and numbered > 2
 
 
-@pytest.mark.parametrize("seed", first(range(8)))
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
 def test_the_changelog_of_an_automaton_has_the_ids_of_what_is_left(seed):
     rng = random.Random(9600 + seed)
     compared = again = 0

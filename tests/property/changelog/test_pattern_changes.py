@@ -149,7 +149,7 @@ def logs(rng, longest=10):
     return {p: letters(rng, changelog.random_changes(rng, rng.randrange(1, longest), rng.choice((0.0, 0.3, 0.7)))) for p in range(PARTITIONS)}
 
 
-@pytest.mark.parametrize("seed", first(range(12)))
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_changes_are_those_of_all_matches(seed):
     rng = random.Random(9000 + seed)
     compared = told = 0
@@ -160,7 +160,7 @@ def test_changes_are_those_of_all_matches(seed):
     assert told > compared
 
 
-@pytest.mark.parametrize("seed", first(range(6)))
+@pytest.mark.parametrize("seed", first(range(6), wider=1))
 def test_rows_of_matches_that_come_and_go(seed):
     rng = random.Random(9100 + seed)
     compared = told = 0
@@ -181,7 +181,7 @@ def test_20_000_logs(batch):
     assert told > compared
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=1))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     for module, name in ((register_arrays, "RECORDS"), (register_arrays, "MATCHES"), (log_engine, "KEPT"), (log_engine, "CHANGES"), (changelog_engine, "BLOCK"), (changelog_engine, "FLUSH")):
         monkeypatch.setattr(module, name, 2)
@@ -189,7 +189,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     assert sum(compare(rng, random_query(rng), logs(rng))[1] for _ in range(QUERIES // 2)) > 50
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=1))
 def test_every_arrival_gives_one_net(seed):
     rng = random.Random(9500 + seed)
     told = 0
@@ -240,7 +240,7 @@ def restated_agrees(rng, query):
     return len(expected), matched
 
 
-@pytest.mark.parametrize("seed", first(range(12)))
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_the_automaton_that_explain_prints_gives_the_same_matches(seed):
     rng = random.Random(9600 + seed)
     compared = matched = 0

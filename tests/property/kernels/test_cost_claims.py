@@ -30,7 +30,7 @@ def growth(cost: str) -> float:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("part", first(range(PARTS)))
+@pytest.mark.parametrize("part", first(range(PARTS), wider=1))
 def test_steps_grow_as_explain_says(part):
     command = [sys.executable, "-m", "tests.property.kernels.cost_claims", str(part), str(PARTS)]
     done = subprocess.run(

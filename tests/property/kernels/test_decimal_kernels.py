@@ -61,7 +61,7 @@ def some(rng: random.Random, precision: int) -> int:
     return rng.choice([1, -1]) * value
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=1))
 def test_arithmetic(seed):
     rng = random.Random(seed)
     for _ in range(4000):
@@ -96,7 +96,7 @@ def test_quotients_are_rounded_once_as_spark_does():
             assert run("DIVW", (kept, 0, 0, 77), x, y) == limited(rounded(Fraction(x, y), kept), 38, True)
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_one_value(seed):
     rng = random.Random(seed)
     for _ in range(4000):
@@ -116,7 +116,7 @@ def test_one_value(seed):
             assert run("W2I", (limit, 0), x) == (x + limit + 1) % (2 * limit + 2) - limit - 1
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_sums(seed):
     """A sum may leave 38 digits, and two words, and come back."""
     rng = random.Random(seed)
@@ -135,7 +135,7 @@ def test_sums(seed):
     assert beyond > 100
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_two_values(seed):
     rng = random.Random(seed)
     for _ in range(3000):

@@ -37,7 +37,7 @@ MEASURES = {
     "la1": "LAST(A.r, 1)", "before": "PREV(FIRST(r), 2)", "after": "NEXT(LAST(r))", "c": "LAST(CLASSIFIER())", "cb": "FIRST(CLASSIFIER(), 1)", "mc": "max(CLASSIFIER())",
     "some": "count(r) FILTER (WHERE i IS NOT NULL)", "number": "MATCH_NUMBER()", "names": "array_agg(t)", "ofb": "array_agg(B.r)",
 }  # fmt: skip
-SEEDS = first(range(6))
+SEEDS = first(range(6), wider=1)
 
 
 def partition(rng: random.Random, size: int) -> list[dict]:
@@ -205,7 +205,7 @@ def test_matches_that_share_their_ends(seed, monkeypatch):
     assert matches > 700 and len(shared) >= len(PATTERNS)
 
 
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(4), 0, wider=1))
 def test_matches_that_begin_at_a_variable(seed):
     """AFTER MATCH SKIP TO FIRST and TO LAST of a variable; a partition whose first match fails so is an error."""
     rng, matches = random.Random(seed), 0
@@ -259,6 +259,7 @@ def test_labels_grow_with_the_rows(pattern):
         assert sum(int(np.maximum(found.events[:, 2], 0).sum()) for found in written) > size * size / 20
 
 
+@pytest.mark.further
 def test_sums_over_several_tiles():
     """Each sum of fractions is added from the match's first row on, also if there are more rows than are added at a time."""
     rng, size = random.Random(3), 5000

@@ -40,8 +40,7 @@ from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.sql.rewrite.rewrite import rewrite
 from tests.cases.sql_case_files import read_case_file
 from tests.property.kernels.test_interpreted import all_interpreted
-from tests.property.stream import stream_cases, test_stream_changes
-from tests.property.stream import test_streams_differential as streams
+from tests.property.stream import statements, stream_cases, test_stream_changes, top_k
 from tests.support.caught import without_catching
 
 CASES = Path(__file__).parents[2] / "cases"
@@ -93,7 +92,7 @@ def drawn(rng: random.Random) -> Plan:
     """A plan of a clause that another test's generator draws."""
     while True:
         make = rng.choice([
-            streams.adjacent_rows, streams.event_selection, streams.told_at_once, streams.numbers_and_graphs, streams.random_late, stream_cases._of_kinds,
+            statements.adjacent_rows, statements.event_selection, statements.told_at_once, statements.numbers_and_graphs, top_k.random_late, stream_cases._of_kinds,
             test_stream_changes.random_automaton, test_stream_changes.random_pattern,
         ])  # fmt: skip
         with contextlib.suppress(ClauseError):

@@ -17,7 +17,7 @@ from tests.oracle import expr, measures, pattern, selection
 from tests.oracle.cases import random_clause
 from tests.oracle.match import TooManySteps, _Steps, enumerate_from
 from tests.property.in_process import inputs, run
-from tests.selection import first
+from tests.selection import first, further
 from tests.support.caught import without_catching
 
 OFF, ON = Settings(prefilter=False), Settings(prefilter=ALWAYS)
@@ -112,8 +112,8 @@ class Tally:
             self.windowed += less and chosen.near is not None
 
 
-@pytest.mark.parametrize("kinds", [("row",), ("row", "prev", "history")], ids="-".join)
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("kinds", [further(("row",)), ("row", "prev", "history")], ids="-".join)
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_partitions(kinds, seed):
     rng, tally = random.Random(f"filter {kinds} {seed}"), Tally()
     for _ in range(63):
@@ -133,8 +133,8 @@ def spread(rng, rows):
     return rows
 
 
-@pytest.mark.parametrize("shapes", [("plain",), ("negation",), ("group",), ("conjunction",)], ids="-".join)
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("shapes", [("plain",), *map(further, [("negation",), ("group",)]), ("conjunction",)], ids="-".join)
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_windows(shapes, seed):
     rng, tally = random.Random(f"windows {shapes} {seed}"), Tally()
     while tally.windowed < 10:

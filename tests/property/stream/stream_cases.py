@@ -24,6 +24,8 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.reach import Reach
 from tests.oracle import automaton as oracle
 from tests.property.stream import (
+    statements,
+    streams,
     test_stream_arcs,
     test_stream_buckets,
     test_stream_budget,
@@ -32,8 +34,8 @@ from tests.property.stream import (
     test_stream_next,
     test_stream_promises,
     test_stream_sessions,
+    top_k,
 )
-from tests.property.stream import test_streams_differential as streams
 
 # what is said of a statement that does not stream, which is no case
 NO_CASE = ("STREAM", "PATTERN_TOO_COMPLEX", "BUDGET", "APPROX", "AUTOMATON", "DATATYPE_MISMATCH", "ARITHMETIC_OVERFLOW", "CAST_OVERFLOW", "ARC_TEXT")
@@ -64,7 +66,7 @@ def _ahead(make: Callable[[random.Random], str]) -> Callable[[random.Random], st
 
 
 def _of_kinds(rng: random.Random) -> str:
-    return streams.KINDS[rng.choice([*streams.KINDS])][0](rng)
+    return statements.KINDS[rng.choice([*statements.KINDS])][0](rng)
 
 
 def _in_turn(make: Callable[[random.Random], str], compare=None) -> Compare:
@@ -79,7 +81,7 @@ def _in_time(make: Callable[[random.Random], str], compare: Callable[[str, rando
     """The same by another comparison, of a statement whose windows are of time."""
 
     def compared(rng: random.Random):
-        text = streams._IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", make(rng))
+        text = streams.in_time(make(rng))
         return text, compare(text, rng)[0]
 
     return compared
@@ -103,32 +105,32 @@ def _choices(**options) -> Compare:
 
 
 FAMILIES: dict[str, Compare] = {
-    "adjacent rows (R010)": _in_turn(streams.adjacent_rows),
-    "event selection, FIRST MATCH": _in_turn(_stated(streams.event_selection, lacks="~|&|ALL MATCHES")),
-    "event selection, ALL MATCHES": _in_turn(_stated(streams.event_selection, "ALL MATCHES", "~|&")),
-    "event selection, ALL MATCHES told at once": _in_turn(streams.told_at_once),
+    "adjacent rows (R010)": _in_turn(statements.adjacent_rows),
+    "event selection, FIRST MATCH": _in_turn(_stated(statements.event_selection, lacks="~|&|ALL MATCHES")),
+    "event selection, ALL MATCHES": _in_turn(_stated(statements.event_selection, "ALL MATCHES", "~|&")),
+    "event selection, ALL MATCHES told at once": _in_turn(statements.told_at_once),
     "NEXT, exactly what is released": test_stream_next.compared,
-    "NEXT, adjacent rows": _in_turn(_ahead(streams.adjacent_rows)),
-    "NEXT, event selection": _in_turn(_ahead(streams.event_selection)),
-    "NEXT, told at once": _in_turn(_ahead(streams.told_at_once)),
-    "NEXT, MATCH_COUNT, MATCH_GRAPH": _in_turn(_ahead(streams.numbers_and_graphs)),
-    "NEXT, TOP k, SLIDE": _in_turn(_ahead(streams.random_late), streams.compared_best),
-    "negation": _in_turn(_stated(streams.event_selection, "~", "&")),
-    "conjunction": _in_turn(_stated(streams.event_selection, "&")),
-    "MATCH_COUNT": _in_turn(_stated(streams.numbers_and_graphs, "MATCH_COUNT")),
-    "MATCH_GRAPH": _in_turn(_stated(streams.numbers_and_graphs, "MATCH_GRAPH")),
-    "MATCH_COUNT, MATCH_GRAPH with ^, ~ behind": _in_turn(streams.ends_of_matches),
-    "APPROX PROXY MATCHES": _in_turn(_stated(streams.approximate, "PROXY MATCHES")),
-    "APPROX ALL MATCHES": _in_turn(_stated(streams.approximate, "ALL MATCHES")),
-    "MATCH BUNDLES": _in_turn(_stated(streams.approximate, "MATCH BUNDLES")),
-    "APPROX with ^, ~ behind": _in_turn(streams.ends_of_approximate_matches),
+    "NEXT, adjacent rows": _in_turn(_ahead(statements.adjacent_rows)),
+    "NEXT, event selection": _in_turn(_ahead(statements.event_selection)),
+    "NEXT, told at once": _in_turn(_ahead(statements.told_at_once)),
+    "NEXT, MATCH_COUNT, MATCH_GRAPH": _in_turn(_ahead(statements.numbers_and_graphs)),
+    "NEXT, TOP k, SLIDE": _in_turn(_ahead(top_k.random_late), top_k.compared_best),
+    "negation": _in_turn(_stated(statements.event_selection, "~", "&")),
+    "conjunction": _in_turn(_stated(statements.event_selection, "&")),
+    "MATCH_COUNT": _in_turn(_stated(statements.numbers_and_graphs, "MATCH_COUNT")),
+    "MATCH_GRAPH": _in_turn(_stated(statements.numbers_and_graphs, "MATCH_GRAPH")),
+    "MATCH_COUNT, MATCH_GRAPH with ^, ~ behind": _in_turn(statements.ends_of_matches),
+    "APPROX PROXY MATCHES": _in_turn(_stated(statements.approximate, "PROXY MATCHES")),
+    "APPROX ALL MATCHES": _in_turn(_stated(statements.approximate, "ALL MATCHES")),
+    "MATCH BUNDLES": _in_turn(_stated(statements.approximate, "MATCH BUNDLES")),
+    "APPROX with ^, ~ behind": _in_turn(statements.ends_of_approximate_matches),
     "BUDGET": _in_turn(test_stream_budget.random_statement),
     "BUDGET USING HISTORY that changes": _choices(histories=3),
     "BUDGET beside a negation": _choices(histories=3, some_query=test_stream_budget.random_hindered),
-    "TOP k, SLIDE": _in_turn(streams.random_top, streams.compared_best),
-    "TOP k, SLIDE of APPROX": _in_turn(streams.random_near, streams.compared_best),
-    "TOP k, SLIDE that waits": _in_turn(streams.random_late, streams.compared_best),
-    "AUTOMATON": _in_turn(streams.automata),
+    "TOP k, SLIDE": _in_turn(top_k.random_top, top_k.compared_best),
+    "TOP k, SLIDE of APPROX": _in_turn(top_k.random_near, top_k.compared_best),
+    "TOP k, SLIDE that waits": _in_turn(top_k.random_late, top_k.compared_best),
+    "AUTOMATON": _in_turn(statements.automata),
     "AUTOMATON, ON EXPIRY": lambda rng: ("an automaton of the definition's", test_stream_expiries.compared(rng.choice(test_stream_expiries.KINDS), rng)[0]),
     "ARCS FROM a table that changes": lambda rng: ("an automaton of the definition's", test_stream_arcs.compared(rng, rng.choice(["told once", "changes"]), rng.random() < 0.5)),
     "UNMATCHED ROWS": _in_turn(_stated(_of_kinds, "UNMATCHED")),

@@ -215,8 +215,8 @@ def compared(rng: random.Random, kind: str, texts: bool) -> int:
     return count
 
 
-@pytest.mark.parametrize(("kind", "texts"), [("told once", False), ("changes", True), further(pytest.param("told once", True)), further(pytest.param("changes", False))])
-@pytest.mark.parametrize("seed", first(range(12), wider=1))
+@pytest.mark.parametrize(("kind", "texts"), [further(pytest.param("told once", False)), ("changes", True), further(pytest.param("told once", True)), further(pytest.param("changes", False))])
+@pytest.mark.parametrize("seed", first(range(12), 0, wider=1))
 def test_what_is_told_is_the_answer_by_the_arcs_that_came(seed, kind, texts):
     rng, told, tried = random.Random(f"arcs {seed} {kind} {texts}"), 0, 0
     for _ in range(12):

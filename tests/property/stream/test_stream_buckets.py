@@ -22,7 +22,8 @@ from sparkcep.engine.stream.key_buckets import Bucket, Layout, advance, distinct
 from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import MatchRuntimeError
 from tests.property.in_process import drained
-from tests.property.stream.test_streams_differential import HEAD, PEAKS, WINDOW, _ordered, batch, planned, rows_of, timed
+from tests.property.stream.statements import PEAKS
+from tests.property.stream.streams import HEAD, WINDOW, batch, ordered, planned, rows_of, timed
 from tests.selection import first, one_in
 
 CLAUSES = [
@@ -65,7 +66,7 @@ def told_by_buckets(plan, table: pa.Table, rng: random.Random) -> tuple[list[str
     layout = Layout(tuple(names), tuple(map(names.index, plan.keys)), 2, rng.choice([1, 2, 5]))
     rows = table.select(names).append_column("__needed", wanted).append_column("__s0", table.column("__s0")).append_column("__s1", table.column("__s1"))
     schema = layout.piece_schema(rows.schema)
-    prepared = _ordered(prepare(plan, table.select(names).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
+    prepared = ordered(prepare(plan, table.select(names).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
     engine = KeyedStream(prepared, schema, layout.order)
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     states: dict[int, bytes] = {}

@@ -17,6 +17,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.compiler.stream_rules import check_stream, kept, warnings
+from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.factory import match_table, prepare
 from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
@@ -24,8 +25,8 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
 from sparkcep.settings import Settings
 from tests.property.in_process import drained
+from tests.property.stream import statements, streams, top_k
 from tests.property.stream import test_stream_changes as revised
-from tests.property.stream import test_streams_differential as streams
 from tests.selection import first, one_in
 from tests.support.caught import without_catching
 
@@ -44,8 +45,8 @@ WITHOUT_WINDOW = [  # what waits for ever where no session ends
     f"{HEAD} LAST(id) AS z, MATCH_COUNT() AS n {ANY} PATTERN ((^ A | D) B* C) DEFINE A AS v < 4, B AS v >= 1, C AS w > 0, D AS v = 3",
     f"{HEAD} MATCH_ERRORS() AS e, MATCH_NUMBER() AS n, PREV(v) AS b ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B ~N C) APPROX 1 DEFINE A AS v < 2, B AS v > 2, N AS v = 2, C AS w > A.w",
     f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e, CHECKS_LEFT_OUT() AS o PATTERN (A B C) WINDOW INTERVAL '20' MICROSECONDS APPROX 1 BUDGET 1 CHECKS DEFINE A AS v < 2, B AS v > A.v, C AS w > 0",
-    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n, MATCH_NUMBER() AS m {streams.PEAKS}",
-    f"{HEAD} CLASSIFIER() AS c, NEXT(v) AS x ALL ROWS PER MATCH WITH UNMATCHED ROWS {streams.PEAKS} {WINDOW}",
+    f"{HEAD} FIRST(id) AS a, LAST(id) AS z, n AS n, MATCH_NUMBER() AS m {statements.PEAKS}",
+    f"{HEAD} CLASSIFIER() AS c, NEXT(v) AS x ALL ROWS PER MATCH WITH UNMATCHED ROWS {statements.PEAKS} {WINDOW}",
 ]
 
 
@@ -128,7 +129,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> tuple[in
     return count, cut
 
 
-@pytest.mark.parametrize("text", first([*WITHOUT_WINDOW, *streams.CLAUSES, *streams.LAST_ROWS, *streams.AUTOMATA]))
+@pytest.mark.parametrize("text", first([*WITHOUT_WINDOW, *statements.CLAUSES, *statements.LAST_ROWS, *statements.AUTOMATA]))
 def test_each_kind(text):
     rng, total, cuts = random.Random(text), 0, 0
     for _ in range(5):
@@ -138,12 +139,12 @@ def test_each_kind(text):
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=1))
-@pytest.mark.parametrize("kind", one_in(2, streams.KINDS))
+@pytest.mark.parametrize("kind", one_in(4, statements.KINDS, wider=2))
 def test_random_statements(kind, seed):
-    make, count, least = streams.KINDS[kind]
+    make, count, least = statements.KINDS[kind]
     rng, told, cuts = random.Random(f"sessions {kind} {seed}"), 0, 0
     for _ in range(count // 2):
-        text = streams._IN_TIME.sub(r"\1 INTERVAL '\2' MICROSECONDS", make(rng))
+        text = streams.in_time(make(rng))
         try:
             found, cut = compared(text, rng, 5, 8)
         except ClauseError as error:
@@ -153,7 +154,7 @@ def test_random_statements(kind, seed):
     assert told > least // 4 and cuts > 3
 
 
-@pytest.mark.parametrize("text", first(sorted(streams.TOPS, key=lambda text: "FIRST MATCH" not in text)))
+@pytest.mark.parametrize("text", first(sorted(top_k.TOPS, key=lambda text: "FIRST MATCH" not in text)))
 def test_the_best_of_windows(text):
     """Where windows are no longer than the time after which a key is idle, no two sessions are in one."""
     rng, ended = random.Random(text), 0
@@ -177,8 +178,8 @@ def test_the_best_of_windows(text):
         if not table.num_rows:
             continue
         wanted = best_by_session(one, table)
-        told = list(streams.watched(one, table, rng, 2))[-1]
-        found = streams.best(one, told[2])
+        told = list(top_k.watched(one, table, rng, 2))[-1]
+        found = top_k.best(one, told[2])
         times, keys = table.column("__s0").cast(pa.int64()).to_pylist(), table.column("__p0").to_pylist()
         over = {key for key in set(keys) if max(t for t, k in zip(times, keys, strict=True) if k == key) + one.idle <= told[0] + 1}
         for (key, start), best in wanted.items():
@@ -199,7 +200,7 @@ def best_by_session(plan, table: pa.Table) -> dict[tuple, list[tuple]]:
     rows = table.set_column(table.column_names.index("__p0"), "__p0", parted).take(pa.array(order))
     answer = match_table(replace(plan, idle=0), rows.drop_columns(["__s0", "__s1"]))
     whole = pa.array([value // WIDE for value in answer.column("__p0").to_pylist()], answer.column("__p0").type)
-    return streams.best(plan, answer.set_column(answer.column_names.index("__p0"), "__p0", whole))
+    return top_k.best(plan, answer.set_column(answer.column_names.index("__p0"), "__p0", whole))
 
 
 @pytest.mark.parametrize("text", first(WITHOUT_WINDOW))
@@ -209,12 +210,12 @@ def test_nothing_is_kept_of_a_key_that_is_idle(text):
     plan = idle(planned(text), 9)
     assert not any("indefinitely" in line for line in kept(plan)) and not any("waits" in line for line in warnings(plan))
     table = streams.timed(plan, streams.rows_of(rng, 9, 16))
-    ordered = streams._ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
+    ordered = streams.ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
     stream = KeyedStream(ordered, table.schema, ["__s0", "__s1"])
     keys = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1].astype(np.int64)
     count, latest = int(keys.max()) + 1, int(np.asarray(table.column("__s0").cast(pa.int64())).max())
     told, left = drained(stream.advance(table, keys, [b""] * count, latest - 1))
-    assert any(left.states) and all(when < streams.NOTHING_DUE for when, state in zip(left.due.tolist(), left.states, strict=True) if state)
+    assert any(left.states) and all(when < NOTHING_DUE for when, state in zip(left.due.tolist(), left.states, strict=True) if state)
     times = np.asarray(table.column("__s0").cast(pa.int64()))
     more, left = drained(stream.advance(table.slice(0, 0), np.zeros(0, dtype=np.int64), left.states, latest + 9 - 2))
     ended = [int(times[keys == key].max()) < latest for key in range(count)]
@@ -240,7 +241,7 @@ def compared_changes(text: str, rng: random.Random) -> tuple[int, int]:
     table, whole = revised.table_of(plan, events), revised.table_of(plain, events)
     names = [name for name, text in plain.outputs if {text, dict(plan.outputs)[name]} <= set(table.column_names) | {leaf.name for leaf in (*plan.leaves, *plain.leaves)}]
     table = table.append_column("__s0", table.column("__o0")).append_column("__s1", pa.array(np.arange(len(events))))
-    prepared = streams._ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
+    prepared = streams.ordered(prepare(plan, table.drop_columns(["__s0", "__s1"]).schema), (*plan.order[:1], plan.order[0]._replace(name="n")))
     told, states, due, changes, cuts = Counter(), {}, {}, 0, 0
     gone = {event.retracts: event.batch for event in events if event.retracts >= 0}
     for number, watermark in enumerate(marks):

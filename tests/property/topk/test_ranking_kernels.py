@@ -12,7 +12,7 @@ import pytest
 from sparkcep.engine.topk import k_best_paths
 from sparkcep.engine.topk.k_best_paths import Keys, top_matches
 from tests.oracle import ranking as oracle
-from tests.selection import first
+from tests.selection import first, further
 from tests.thesis.strata import DynamicPaths, PQArray, k_ssp
 from tests.thesis.yen import DYen, EventGraph
 from tests.thesis.yen import yen as plain_yen
@@ -139,7 +139,7 @@ def plain_keys(keys: Keys | None) -> dict:
     return {} if keys is None else {"keyed": keys.keyed.tolist(), "left": keys.left.tolist(), "right": keys.right.tolist()}
 
 
-@pytest.mark.parametrize("seed", first(range(4)))
+@pytest.mark.parametrize("seed", first(range(4), wider=1))
 def test_windows(seed):
     rng = random.Random(7000 + seed)
     windows = 0
@@ -193,7 +193,7 @@ def test_windows_after_windows(seed):
     assert enumerated >= 30 and built < windows
 
 
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_partitions_and_spans(seed):
     rng = random.Random(7100 + seed)
     for _ in range(1000):
@@ -213,7 +213,7 @@ def test_partitions_and_spans(seed):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_algorithms_of_the_thesis(seed):
     """k-SSP and k-DSSP; TOP k is a prefix of TOP k + 1."""
     rng = random.Random(7200 + seed)
@@ -238,7 +238,7 @@ def test_algorithms_of_the_thesis(seed):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("seed", first(range(2)))
+@pytest.mark.parametrize("seed", first(range(2), wider=1))
 def test_yen_of_the_thesis(seed):
     """Yen's paths, from scratch and from window to window."""
     rng = random.Random(7250 + seed)
@@ -305,7 +305,7 @@ def test_little_room(monkeypatch):
             assert got.get(i, []) == expected(expected_here), f"{pattern} {a}:{b} k={k}\n{letters!r}\n{weights!r}\n{keys!r}"
 
 
-@pytest.mark.parametrize("kind", ["distinct", "ties", "decimals"])
+@pytest.mark.parametrize("kind", [further("distinct"), "ties", further("decimals")])
 def test_long_streams(kind, monkeypatch):
     """Windows that share against windows from scratch, and against the k-SSP of the thesis; the pool stays small."""
     rng = np.random.default_rng(5)
@@ -343,7 +343,7 @@ def test_long_streams(kind, monkeypatch):
                 assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, 10, int(low[i]), int(low[i]) + 200)] == got[i]
 
 
-@pytest.mark.parametrize("seed", first(range(6)))
+@pytest.mark.parametrize("seed", first(range(6), wider=1))
 def test_partitions_side_by_side_are_those_by_themselves(seed):
     """Rows of several partitions in one call, whose windows overlap, or hold a partition each; some have other weights by far."""
     rng, random_numbers = random.Random(seed), np.random.default_rng(seed)

@@ -75,7 +75,7 @@ def exact(text: str) -> str:
     return text.replace("APPROX 2\n", "EVENT SELECTION SKIP TILL ANY MATCH\n")
 
 
-@pytest.mark.parametrize("query", first([*TWEETS, *VEHICLES], 3, wider=99))
+@pytest.mark.parametrize("query", first([*TWEETS, *VEHICLES], 1, wider=6))
 def test_query(spark, planted, query):
     text = statement(query)
     parts = [f"SELECT {k} AS k, match_point, errors, missing FROM ({with_errors(text, k)})" for k in ERRORS]
@@ -103,7 +103,7 @@ def test_equivalence_tests_are_keys():
         assert re.search(rf"additional partition keys.*\n  {key} \(", sparkcep.explain(statement(query)))
 
 
-@pytest.mark.parametrize("query", first(["q5", "q1"], wider=1))
+@pytest.mark.parametrize("query", first(["q5", "q1"], 0, wider=1))
 def test_with_a_budget(spark, planted, query):
     """What is found under a budget is there without one, and what is complete is the same; with checks enough all is found."""
     text = statement(f"{query}_budget")

@@ -26,6 +26,7 @@ def test_equal_results(tables, shape):
     assert (matches > 0) == (shape.name != "no match")
 
 
+@pytest.mark.further
 def test_other_results_are_found(tables):
     low, high = chosen("low selectivity, HIGH selectivity")
     with pytest.raises(suite.DifferentResultsError, match="low selectivity: rows and hash"):

@@ -86,6 +86,7 @@ def test_totals_of_a_query_are_those_of_all_its_rows(spark, streams):
     assert "MatchBudget" in (plan := frame._jdf.queryExecution().executedPlan().toString()) and "BudgetTotals" not in plan
 
 
+@pytest.mark.further
 @pytest.mark.codegen
 def test_the_coverage_of_rows_at_which_checks_were_left_out(spark, streams):
     expected = wanted(streams, published=True)

@@ -113,6 +113,7 @@ def test_a_filter_on_keys_goes_to_the_scan(planned):
     planned.conf.set("sparkcep.prefilter", "true")
 
 
+@pytest.mark.further
 def test_a_filter_on_floating_keys_stays_above(planned):
     clause = "planned MATCH_RECOGNIZE (PARTITION BY z ORDER BY ts MEASURES COUNT(*) AS n PATTERN (A+))"
     for sign in ("-0.0", "0.0"):  # one partition holds both, and tells one of them
@@ -129,6 +130,7 @@ def test_a_random_filter_on_keys_stays_above(planned):
     assert re.search(r"Filter.*rand\(3\)", above) and "rand" not in below
 
 
+@pytest.mark.further
 def test_what_ranks_matches_is_kept(planned):
     clause = """planned MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES MATCH_SCORE() AS s, MATCH_RANK() AS r, A.x AS ax, C.p AS cp
       EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A C) WINDOW 60 PREF MAX (A.x + C.p) TOP 3 DEFINE A AS p > 50, C AS p > 60)"""
@@ -210,7 +212,7 @@ def worded(planned):
     return planned
 
 
-@pytest.mark.parametrize("rows", first(["ALL ROWS PER MATCH", ""]))
+@pytest.mark.parametrize("rows", first(["ALL ROWS PER MATCH", ""], 0, wider=2))
 def test_keys_of_any_length(worded, rows):
     columns = "k, ts, f, n" if rows else "k, f, n"
     query = f"SELECT {columns}, hex(k) AS bytes FROM {CLAUSE.format(rows=rows).replace('planned', 'worded')}"

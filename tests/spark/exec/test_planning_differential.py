@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.spark.java import find_java_tool
-from tests.selection import one_in
+from tests.selection import part
 from tests.spark.exec.planning_differential import PLAIN, SETTINGS, TEXT, UNSTEADY, Report, check, prepare, sampled
 from tests.spark.exec.planning_forms import all_forms, columns_of, counted, key, picked
 from tests.spark.exec.planning_statements import Statement, groups, whole, widened
@@ -41,7 +41,8 @@ def judge(report: Report) -> None:
     assert not unknown, f"rows depend on the number of partitions: {unknown}"
 
 
-@pytest.mark.parametrize(("group", "statements"), one_in(16, [pytest.param(*s, id=s[1][0].name) for s in sampled()], wider=6))
+@pytest.mark.further
+@pytest.mark.parametrize(("group", "statements"), part(0, 10, [pytest.param(*s, id=s[1][0].name) for s in sampled()]))
 def test_sample(planning, group, statements):
     prepare(planning, group)
     total = Report()

@@ -59,7 +59,7 @@ def test_the_printed_statements_give_the_rows_in_process():
     assert compared >= 25
 
 
-@pytest.mark.parametrize("at", one_in(20, range(40), wider=4))
+@pytest.mark.parametrize("at", one_in(20, range(40), wider=8))
 def test_the_printed_statement_gives_the_rows_of_the_case(spark, at):
     for file, case in restated()[at::40]:
         for statement in file.views:

@@ -56,7 +56,7 @@ def values(spark):
     return spark
 
 
-@pytest.mark.parametrize("column, functions", [("n", INTEGERS), ("m", DECIMALS), further(pytest.param("d", DOUBLES)), further(pytest.param("w", WIDE))])
+@pytest.mark.parametrize("column, functions", [("n", INTEGERS), further(pytest.param("m", DECIMALS)), further(pytest.param("d", DOUBLES)), further(pytest.param("w", WIDE))])
 def test_functions_of_aggregates(values, column, functions):
     missing = missed(values, column, functions)
     assert missing == {}

@@ -93,7 +93,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("example", "door"), one_in(4, WAYS, wider=2))
+@pytest.mark.parametrize(("example", "door"), one_in(12, WAYS, wider=3))
 def test_examples_through_each_door(example, door, request):
     assert request.getfixturevalue(door)(example) == example.text
 

@@ -7,12 +7,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
+from tests.selection import one_in  # noqa: E402
 from tests.support.why_kinds import EXAMPLES  # noqa: E402
 
 TICKS = "(VALUES ('A', 1, 1.5D), ('A', 2, 2.5D), ('A', 3, 0.5D), ('A', 4, 2.25D), ('B', 1, 9D), ('B', 2, 4D)) AS ticks(symbol, day, price)"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", one_in(5, EXAMPLES, wider=2), ids=lambda example: example.name)
 def test_examples_as_statements(spark, example):
     why = sparkcep.why(spark, f"SELECT * FROM {example.table} MATCH_RECOGNIZE ({example.measured})", at=example.at, **example.arguments)
     assert str(why) == example.text

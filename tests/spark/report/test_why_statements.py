@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
+from tests.selection import one_in  # noqa: E402
 
 SCREEN = 24  # lines of a terminal
 
@@ -127,7 +128,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("nothing", STATEMENTS, ids=lambda nothing: nothing.name)
+@pytest.mark.parametrize("nothing", one_in(3, STATEMENTS), ids=lambda nothing: nothing.name)
 def test_the_first_screen_names_the_cause(spark, nothing):
     assert spark.sql(nothing.sql).count() == 0
     why = sparkcep.why(spark, nothing.sql, **nothing.asked)

@@ -106,6 +106,7 @@ def written(line: str):
     return jedi.Script(HEAD + line + "\n"), 4, len(line) - line.endswith(")")
 
 
+@pytest.mark.further
 def test_an_editor_completes_names_and_arguments():
     script, *place = written("sparkcep.")
     assert set(sparkcep.__all__) <= {name.name for name in script.complete(*place)}

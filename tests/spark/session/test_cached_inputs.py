@@ -172,12 +172,12 @@ def compare(spark, plannings, make, forms, settings) -> int:
     return most
 
 
-@pytest.mark.parametrize("form", first(FORMS, wider=99))
+@pytest.mark.parametrize("form", first(FORMS, wider=5))
 def test_forms_of_queries(caching, plannings, form):
     assert compare(caching, plannings, _cached, [form], "plain") > 0
 
 
-@pytest.mark.parametrize("make", first([pytest.param(make, id=name) for name, make in INPUTS.items()], 2, wider=99))
+@pytest.mark.parametrize("make", first([pytest.param(make, id=name) for name, make in INPUTS.items()], 2, wider=6))
 def test_kinds_of_inputs(caching, plannings, make):
     assert compare(caching, plannings, make, FORMS[:1], "plain") > 0
 

@@ -118,6 +118,7 @@ def test_a_table_that_changes_is_a_log_of_its_changes(spark, tmp_path, seed):
     assert sorted(name for name, count in left.items() for _ in range(count)) == sorted(str(tuple(row)) for row in wanted)
 
 
+@pytest.mark.further
 def test_a_micro_batch_that_is_tried_again_reads_what_it_read(spark, tmp_path):
     source = tmp_path / "in"
     source.mkdir()
@@ -161,7 +162,6 @@ def test_a_micro_batch_that_is_tried_again_reads_what_it_read(spark, tmp_path):
     assert "the columns of the table of ARCS FROM differ" in not_started(other, checkpoint)
 
 
-@pytest.mark.further
 def test_arcs_as_text_with_all_rows(spark, tmp_path):
     """Texts see the columns of the rows, which come back as they are."""
     source, rng = tmp_path / "in", random.Random(5)

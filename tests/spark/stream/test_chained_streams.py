@@ -79,7 +79,7 @@ def rocksdb(spark):
     spark.conf.unset(PROVIDER)
 
 
-@pytest.mark.parametrize("name", first(STATEMENTS, wider=3))
+@pytest.mark.parametrize("name", first(STATEMENTS, 0, wider=3))
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     """Rows in disorder, cut anywhere, with a restart; no operator calls a row late."""
     source = tmp_path / "in"

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.selection import further  # noqa: E402
+from tests.selection import further, slow  # noqa: E402
 from tests.spark.stream.test_streams import END, PROVIDER, ROCKSDB, V, put, ran, refused, stream  # noqa: E402
 
 LATE = "sparkcep.stream.lateRows"
@@ -63,7 +63,7 @@ def appended(spark, tmp_path):
     return source
 
 
-@pytest.mark.parametrize("keys", ["PARTITION BY symbol", further("")])
+@pytest.mark.parametrize("keys", [further("PARTITION BY symbol"), slow("")])
 def test_a_statement_of_which_every_row_and_order_column_is_read(spark, tmp_path, keys):
     """No condition drops rows below the engine, and the clause reads all that ORDER BY sorts by."""
     source = tmp_path / "in"

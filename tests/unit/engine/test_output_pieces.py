@@ -16,7 +16,7 @@ from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.output import tables as output
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from tests.selection import first
+from tests.selection import first, further
 
 LEAVES = """MEASURES array_agg(s) AS a, array_agg(CLASSIFIER()) AS c, LAST(s) AS l, min(s) AS m, max(CLASSIFIER()) AS x, min(CLASSIFIER()) AS y, count(*) AS n,
     FINAL array_agg(B.i) AS f, count(DISTINCT i) AS d"""
@@ -38,7 +38,7 @@ def tables(clause: str, columns: dict[str, pa.Array], **limits) -> list[pa.Table
     return list(match_batches(engine_for(plan, limits=Limits(**limits)), table.to_batches()))
 
 
-@pytest.mark.parametrize("selection", ["", "EVENT SELECTION SKIP TILL NEXT MATCH", "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES"])
+@pytest.mark.parametrize("selection", ["", further("EVENT SELECTION SKIP TILL NEXT MATCH"), "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES"])
 @pytest.mark.parametrize("mode", first(["ALL ROWS PER MATCH", "ONE ROW PER MATCH"]))
 def test_pieces_are_the_whole(selection, mode, monkeypatch):
     size = 8 if "ANY" in selection else 40

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark")
 
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.exec import worker_memory  # noqa: E402
+from tests.selection import further  # noqa: E402
 
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="mapped memory is read from /proc")
 DAEMON = """
@@ -26,7 +27,7 @@ daemon.main()
 
 
 @linux
-@pytest.mark.parametrize(("limit", "said"), [("1024", "mapped"), ("300", "gives way: spark.executor.pyspark.memory gives each of them 300 MB; set ")])
+@pytest.mark.parametrize(("limit", "said"), [further(pytest.param("1024", "mapped")), ("300", "gives way: spark.executor.pyspark.memory gives each of them 300 MB; set ")])
 def test_the_daemon_maps_less_than_its_workers_may(limit, said):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYSPARK_EXECUTOR_MEMORY_MB": limit}
     done = subprocess.run([sys.executable, "-c", DAEMON], env=environment, capture_output=True, text=True, check=True)

@@ -14,6 +14,7 @@ from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS
 from sparkcep.sql.rewrite.occurrences import Statement
 from sparkcep.tools.complete import Proposal, complete
 from tests.cases.sql_case_files import read_case_file
+from tests.selection import first
 
 BEGIN = "SELECT * FROM ticks MATCH_RECOGNIZE ("
 COLUMNS = {"ticks": ["symbol", "ts", "price", "unit price"], "(SELECT 1 AS one)": ["one"]}
@@ -148,7 +149,7 @@ def corpus():
                 yield case.statements[-1]
 
 
-@pytest.mark.parametrize("step", [60, pytest.param(21, marks=pytest.mark.further), pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", first([120, 37, 7]))
 def test_every_word_that_the_reader_takes_is_proposed_before_it(step):
     """At each word of clauses of the corpus, with and without its first letter typed."""
     looked, clauses = 0, 0
