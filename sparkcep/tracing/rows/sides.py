@@ -1,8 +1,8 @@
 """The sides of ``p & q``, each searched by itself.
 
-The engine searches the whole pattern. A side alone is a pattern without ``&``, which is traced and verified like any other. If ``&``
-is inside a larger pattern, the side alone has the rest of the pattern around it: ``G (p & q) H`` has the sides ``G p H`` and ``G q
-H``. A comparison that reads rows of another side is judged by rows of all sides, and the side alone leaves it out.
+The engine searches the whole pattern. A side alone is a pattern without ``&``, which is traced and verified like any other. If
+``&`` is inside a larger pattern, the side alone has the rest of the pattern around it: ``G (p & q) H`` has the sides ``G p H`` and
+``G q H``. A comparison that reads rows of another side is judged by rows of all sides, and the side alone leaves it out.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def _is_known(question: Question, number: int, variables: frozenset[int]) -> boo
 def best_combined(rows: FrozenRows, sides: tuple[Side, ...], first: int, stop: int) -> tuple[Combined | None, bool]:
     """The matches of all sides that begin at a row together, with the fewest conditions of several sides that do not hold.
 
-    Rows outside of ``&`` are the same in all sides. None if there are none. Also whether all matches of the sides were tried. Raises
-    Effort if a side has too many matches.
+    Rows outside of ``&`` are the same in all sides. None if there are none. Also whether all matches of the sides were tried.
+    Raises Effort if a side has too many matches.
     """
     lists = [list(islice(side.ways(first, stop), MOST_WAYS + 1)) for side in sides]
     is_whole = max(map(len, lists)) <= MOST_WAYS and prod(map(len, lists)) <= MOST_COMBINED

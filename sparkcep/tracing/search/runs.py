@@ -29,8 +29,9 @@ class Run:
         length: the number of rows.
     """
 
-    # A search has up to a million runs, so a run has no dictionary before it needs one: ``_longer`` is the only run with one more row,
-    # or all of them by variable, row and crossed negations. ``_known`` and ``_held`` are bits of variables, for the row after the run.
+    # A search has up to a million runs, so a run gets a dictionary only when it needs one. ``_longer`` is the only run with one
+    # more row, or all of them by variable, row and crossed negations. ``_known`` and ``_held`` are bits of variables, for the row
+    # after the run.
     __slots__ = ("start", "number", "before", "variable", "row", "crossed", "length", "_longer", "_known", "_held", "_later")
 
     def __init__(self, start: int, number: int, before: Run | None = None, variable: int = -1, row: int = -1, crossed: tuple[int, ...] = ()) -> None:

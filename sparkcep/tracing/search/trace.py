@@ -200,7 +200,7 @@ class Search:
         self.forget()
 
     def forget(self) -> None:
-        """Drops what only this search knows of runs: it is found again if a question asks. The searches of all start rows stay small."""
+        """Drops what only this search knows of runs, so that the searches of all start rows stay small. Questions find it again."""
         if not self.pattern.shares:
             self._path = None
             self._failed, self._failed_from = set(), {}

@@ -28,8 +28,8 @@ from tests.property.stream.streams import (
 
 
 def check_output_watermark(text: str) -> None:
-    """Rows that a micro-batch emits have times after the watermark that the clause passed on before. So no operator above the clause
-    calls them late."""
+    """Rows that a micro-batch emits have times after the watermark that the clause passed on before. So no operator above calls
+    them late."""
     rng, plan, seen = random.Random(text), planned(text), 0
     behind, texts = passed(plan).behind, dict(plan.inputs)
     times = [leaf.name for leaf in plan.leaves if leaf.spec.kind == "nav" and texts.get(leaf.spec.column) == "id" and leaf.spec.mask == -1 and not leaf.spec.physical]
