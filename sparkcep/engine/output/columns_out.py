@@ -194,7 +194,8 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: OutputRows, ou
     for spec in specs:
         sizes = sum((row_bytes(columns[c]) for c in _columns_of(spec)), np.zeros(buffered, dtype=np.int64))
         if spec in lists:
-            summed = rows.aggregate(gather.SUM_INT, spec.mask, spec.final, sizes + ELEMENT_BYTES, _NONE_F, _NONE_B, _NONE_B)[0]
+            left_out = _left_out(spec, columns) if spec.kind == "agg" else (_NONE_B, _NONE_B)
+            summed = rows.aggregate(gather.SUM_INT, spec.mask, spec.final, sizes + ELEMENT_BYTES, _NONE_F, *left_out)[0]
             if spec not in whole:  # without the part that the match's previous output row has
                 follows = rows.out_event[1:] == rows.out_event[:-1]
                 summed[1:] -= np.where(follows, summed[:-1], 0)
@@ -205,6 +206,12 @@ def output_bytes(leaves: tuple[Leaf, ...], kept: list[str], rows: OutputRows, ou
         else:
             total += int(sizes.max(initial=0))
     return total
+
+
+def _left_out(spec: Aggregate, columns: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the marks of NULLs, and of rows that the filter keeps."""
+    column = None if spec.column in (None, CLASSIFIER_COLUMN) else columns[spec.column]
+    return _NONE_B if column is None else null_marks(column), _filter(spec.keep, columns)
 
 
 def _columns_of(spec: LeafSpec) -> tuple[str, ...]:
@@ -366,13 +373,12 @@ def _list_offsets(offsets: np.ndarray) -> pa.Array:
 
 
 def _aggregate(spec: Aggregate, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
-    fn, mask, name, keep, final = spec.function, spec.mask, spec.column, spec.keep, spec.final
-    kept = _filter(keep, columns)
+    fn, mask, name, final = spec.function, spec.mask, spec.column, spec.final
+    nulls, kept = _left_out(spec, columns)
     label_values = name == CLASSIFIER_COLUMN
     if label_values and mask == ALL_ROWS and "" in rows.variables:
         mask = sum(1 << i for i, label in enumerate(rows.variables) if label)  # the label of an extra row is NULL
     column = None if name is None or label_values else columns[name]
-    nulls = _NONE_B if column is None else null_marks(column)
 
     def run(kind: int, ints: np.ndarray = _NONE_I, flts: np.ndarray = _NONE_F, mask: int = mask):
         return rows.aggregate(kind, mask, final, _own(ints), _own(flts), nulls, kept)

@@ -20,6 +20,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.core import kernel_loop
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.match import backtrack
+from sparkcep.engine.output import shared_ends
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
@@ -241,6 +242,17 @@ def test_sums_of_long_matches(monkeypatch):
     got = answered("A+", [[{"r": r, "letter": "a", "i": 0, "x": x, "t": "", "d": None} for r, x in enumerate(numbers.tolist())]], None, 1 << 20)
     wanted = [float(np.cumsum(numbers[begin:])[-1]) for begin in range(len(numbers))]
     assert got == [{"f": total, "fx": total / (len(wanted) - begin)} for begin, total in enumerate(wanted)]
+
+
+def test_null_elements_need_no_room(monkeypatch):
+    """Arrays leave NULL out, so matches whose arrays have few elements are one output table. Its sums are computed once."""
+    monkeypatch.setitem(globals(), "MEASURES", {"f": "sum(x)", "names": "array_agg(t)"})
+    calls = []
+    before = shared_ends.add_to_slices
+    monkeypatch.setattr(shared_ends, "add_to_slices", lambda *args: calls.append(1) or before(*args))
+    rows = [{"r": r, "letter": "a", "i": 0, "x": 0.1 * r, "t": None, "d": None} for r in range(3_000)]
+    assert len(answered("A+", [rows], None, 1 << 20)) == 3_000
+    assert len(calls) <= 2
 
 
 @pytest.mark.parametrize("pattern", first(["((A B?)+ C?)*", "A+", "A+ B*", "(A|B)+", "X* C"], wider=5))
