@@ -30,7 +30,7 @@ class Run:
     """
 
     # A search has up to a million runs, so a run gets a dictionary only when it needs one. ``_longer`` is the only run with one
-    # more row, or all of them by variable, row and crossed negations. ``_known`` and ``_held`` are bits of variables, for the row
+    # more row, or a dictionary of all of them. ``_known`` and ``_held`` are bits of variables, for the row
     # after the run.
     __slots__ = ("start", "number", "before", "variable", "row", "crossed", "length", "_longer", "_known", "_held", "_later")
 
