@@ -29,9 +29,8 @@ class Run:
         length: the number of rows.
     """
 
-    # A search has up to a million runs, so a run gets a dictionary only when it needs one. ``_longer`` is the only run with one
-    # more row, or a dictionary of all of them. ``_known`` and ``_held`` are bits of variables, for the row
-    # after the run.
+    # A search has up to a million runs, so a run gets a dictionary only when it needs one. In ``_longer`` is the only run with one
+    # more row, or a dictionary of them. The bits of ``_known`` and ``_held`` are variables, for the row after the run.
     __slots__ = ("start", "number", "before", "variable", "row", "crossed", "length", "_longer", "_known", "_held", "_later")
 
     def __init__(self, start: int, number: int, before: Run | None = None, variable: int = -1, row: int = -1, crossed: tuple[int, ...] = ()) -> None:
