@@ -14,7 +14,7 @@ from sparkcep.engine.arrange.groups import group_rows
 from sparkcep.engine.arrange.held_columns import HeldColumn, HeldColumns
 from sparkcep.engine.arrange.order import float_words, order_words, ordered, text_numbers, texts
 
-BLOCK = "block"  # the column that holds blocks
+BLOCK = 1  # the place of the column with blocks
 _NULL = np.int64(np.iinfo(np.int64).min)
 
 
@@ -31,7 +31,7 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, arra
     """Yields the rows of blocks, sorted.
 
     Args:
-        batches: with the column ``block``, whose values are blocks of one description.
+        batches: their second column has blocks of one description.
         rows: the most rows of a batch.
         size: bytes of a batch; more only if one row has more.
         arranged: gets what was done.

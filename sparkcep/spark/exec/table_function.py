@@ -243,11 +243,14 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
     """
     from sparkcep.columns.from_jvm import merged, unpacked
     from sparkcep.engine import factory as engines
-    from sparkcep.engine.core.chunk import CHUNK_BYTES
+    from sparkcep.engine.arrange.sorted_batches import sorted_batches
+    from sparkcep.engine.core.chunk import CHUNK_BYTES, CHUNK_ROWS
 
     first = next(batches, None)
     if first is not None:
-        sorted_rows = _sorted_rows(itertools.chain([first], batches))
+        all_batches = itertools.chain([first], batches)
+        # Blocks of columns have another number of columns than rows have. The names of rows' columns may be any.
+        sorted_rows = all_batches if first.num_columns == len(sent) else sorted_batches(all_batches, CHUNK_ROWS, CHUNK_BYTES)
         named = (pa.RecordBatch.from_arrays(batch.columns, names=sent) for batch in sorted_rows)
         first = next(named, None)
     if first is not None:
@@ -259,16 +262,6 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
                 yield from table.to_batches()
         if engine.task.plan.budgeted:
             report(engine.task.totals)
-
-
-def _sorted_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns batches of sorted rows: as they come, or made of blocks of columns."""
-    from sparkcep.engine.arrange.sorted_batches import BLOCK, sorted_batches
-    from sparkcep.engine.core.chunk import CHUNK_BYTES, CHUNK_ROWS
-
-    first = next(batches)
-    both = itertools.chain([first], batches)
-    return sorted_batches(both, CHUNK_ROWS, CHUNK_BYTES) if first.schema.names == ["block_partition", BLOCK] else both
 
 
 @functools.lru_cache(maxsize=16)

@@ -124,6 +124,17 @@ def test_a_cached_input_and_a_join_below(exchanged):
         exchanged.sql("UNCACHE TABLE of_types")
 
 
+def test_columns_named_like_those_of_blocks(exchanged):
+    exchanged.sql("CREATE OR REPLACE TEMP VIEW named AS SELECT CAST(id % 3 AS INT) AS block_partition, CAST(string(id) AS BINARY) AS block FROM range(20)")
+    query = "SELECT * FROM named MATCH_RECOGNIZE (PARTITION BY block_partition ORDER BY block ALL ROWS PER MATCH PATTERN (A+))"
+    expected = sorted(map(tuple, exchanged.table("named").collect()))
+    for way in ("columns", "rows"):
+        exchanged.conf.set("sparkcep.exchange", way)
+        assert ("MatchBlocks" in plan_of(exchanged, query)) is (way == "columns")
+        assert sorted(map(tuple, exchanged.sql(query).collect())) == expected
+    exchanged.conf.set("sparkcep.exchange", "columns")
+
+
 def test_metrics(exchanged):
     frame = exchanged.sql(f"SELECT * FROM {clause('PARTITION BY `int`', '`float`')}")
     frame.collect()

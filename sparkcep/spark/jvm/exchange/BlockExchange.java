@@ -72,7 +72,10 @@ public final class BlockExchange extends Rule<SparkPlan> {
     ExtensionJar.ship();
     LogicalPlan node = operator.logicalLink().get();
     int partitions = below.exchange().outputPartitioning().numPartitions();
-    List<Attribute> output = List.of(attribute("block_partition", DataTypes.IntegerType), attribute("block", DataTypes.BinaryType));
+    List<Attribute> output = new ArrayList<>(List.of(attribute("block_partition", DataTypes.IntegerType), attribute("block", DataTypes.BinaryType)));
+    if (blocks.sent() == output.size()) { // Python tells blocks from rows by the number of columns: a user's columns may have any names
+      output.add(attribute("nothing", DataTypes.IntegerType));
+    }
     SparkPlan made = linked(
         new BlocksExec(partitions, blocks.description().toString(), Configured.taskBytes(), Scala.seq(output), blocks.columns(below, node, partitions)), node);
     Partitioning by = partitions == 1
@@ -134,6 +137,11 @@ public final class BlockExchange extends Rule<SparkPlan> {
    * @param description for the worker, which columns/blocks.py reads
    */
   private record Blocks(List<NamedExpression> further, ObjectNode description) {
+    /** Returns how many columns go to the engine. */
+    int sent() {
+      return description.get("sent").asInt();
+    }
+
     /** Returns null if blocks cannot hold these columns. */
     static Blocks of(Below below) {
       List<Expression> sent = sources(below);

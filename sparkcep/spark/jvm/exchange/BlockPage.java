@@ -23,6 +23,7 @@ final class BlockPage {
   private static final long BYTES = Platform.BYTE_ARRAY_OFFSET;
 
   private final byte[] description;
+  private final int fields;
   private final ColumnBuffer[] columns;
   private final int partitions;
   private int[] targets; // the target partition of each row
@@ -33,9 +34,13 @@ final class BlockPage {
   private int partition;
   private int next; // in order
 
-  /** {@code input}: the columns of blocks, and last the target partition. */
-  BlockPage(StructType input, int partitions, byte[] description) {
+  /**
+   * @param input the columns of blocks, and last the target partition
+   * @param fields the fields of an output row: number, block, and then NULLs
+   */
+  BlockPage(StructType input, int partitions, byte[] description, int fields) {
     this.description = description;
+    this.fields = fields;
     this.partitions = partitions;
     columns = new ColumnBuffer[input.length() - 1];
     for (int i = 0; i < columns.length; i++) {
@@ -141,8 +146,9 @@ final class BlockPage {
       withNulls[i] = columns[i].hasNull(order, from, to);
       size += columns[i].written(to - from, withNulls[i], columns[i].lengths(order, from, to));
     }
-    int before = 24; // of an UnsafeRow with two fields: marks of NULLs, the number, place and size of the bytes
+    int before = 8 + 8 * fields; // of an UnsafeRow: marks of NULLs, then the number, place and size of the bytes
     byte[] bytes = new byte[Math.toIntExact(before + size)];
+    Platform.putLong(bytes, BYTES, (1L << fields) - 4); // fields after the first two are NULL
     Platform.putInt(bytes, BYTES + 8, number);
     Platform.putLong(bytes, BYTES + 16, (long) before << 32 | size);
     int[] head = {MARK, to - from, description.length, (int) size};
@@ -158,7 +164,7 @@ final class BlockPage {
     for (int i = 0; i < columns.length; i++) {
       at = columns[i].write(order, from, to, withNulls[i], bytes, at);
     }
-    UnsafeRow row = new UnsafeRow(2);
+    UnsafeRow row = new UnsafeRow(fields);
     row.pointTo(bytes, bytes.length);
     return row;
   }

@@ -24,7 +24,7 @@ import scala.collection.immutable.Seq;
  * Turns the rows of each task into blocks of columns. The last column of its input is the partition to which Spark's own exchange
  * would send a row; a block has rows of one such partition.
  *
- * <p>An output row is a number and the bytes of a block ({@link BlockPage}). Spark's hash partitioning sends the number to the
+ * <p>An output row is a number, the bytes of a block ({@link BlockPage}), and perhaps a NULL. Spark's hash partitioning sends the number to the
  * block's partition.
  */
 public final class BlocksExec extends SparkPlan implements Members {
@@ -96,7 +96,7 @@ public final class BlocksExec extends SparkPlan implements Members {
   public RDD<InternalRow> doExecute() {
     Map<String, SQLMetric> found = counted();
     BlockRows.Counts counts = new BlockRows.Counts(found.get("rowsInBlocks"), found.get("blocks"), found.get("bytes"), found.get("nanos"));
-    Task task = new Task(DataTypeUtils.fromAttributes(child.output()), partitions, description, budget, counts);
+    Task task = new Task(DataTypeUtils.fromAttributes(child.output()), partitions, description, blocks.size(), budget, counts);
     return child.execute().toJavaRDD().mapPartitions(task).rdd();
   }
 
@@ -116,11 +116,11 @@ public final class BlocksExec extends SparkPlan implements Members {
   }
 
   /** What a task of the operator does. */
-  private record Task(StructType input, int partitions, String description, long budget, BlockRows.Counts counts)
+  private record Task(StructType input, int partitions, String description, int fields, long budget, BlockRows.Counts counts)
       implements FlatMapFunction<Iterator<InternalRow>, InternalRow> {
     @Override
     public Iterator<InternalRow> call(Iterator<InternalRow> rows) {
-      BlockPage page = new BlockPage(input, partitions, description.getBytes(StandardCharsets.UTF_8));
+      BlockPage page = new BlockPage(input, partitions, description.getBytes(StandardCharsets.UTF_8), fields);
       return new BlockRows(rows, page, numbers(partitions), budget, counts);
     }
   }
