@@ -2,7 +2,7 @@
 
 ``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 64th of
 these, and the wider run each twentieth. Of the other cases that start a job, the default run takes the first one of each third
-file, and the wider run a third of the rest.
+file, and of each file that has nothing else in the default run. The wider run takes a third of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
 each eighth of them in Spark too. The default run takes each fourth of the other errors, and the wider run takes the rest. In
@@ -50,28 +50,39 @@ def found_by_the_reader(case: Case) -> ClauseError | None:
     return None
 
 
+def _kind(name: str, case: Case, alone: frozenset[str]) -> str:
+    """What answers a case: the clause's reader, Spark without a job, the engine in this process, or a job of Spark."""
+    if found_by_the_reader(case):
+        return "reader"
+    if starts_no_job(case):
+        return "no job"
+    return "process" if case.asks_for_rows() and name not in alone else "job"
+
+
 def _parameters():
     found = both = 0
     alone = in_spark_alone()
     for number, path in enumerate(FILES):
         file = read_case_file(path)
+        names = [name_of(file, case) for case in file.cases]
+        kinds = [_kind(name, case, alone) for name, case in zip(names, file.cases)]
         with_jobs = without = 0  # of those that only Spark answers
-        for case in file.cases:
+        for name, case, kind in zip(names, file.cases, kinds):
             marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
-            if found_by_the_reader(case):
+            if kind == "reader":
                 marks += [pytest.mark.slow] if found % IN_SPARK else []
                 found += 1
-            elif starts_no_job(case):
+            elif kind == "no job":
                 marks += [pytest.mark.further] if without % OTHERS else []
                 without += 1
-            elif case.asks_for_rows() and name_of(file, case) not in alone:
+            elif kind == "process":
                 marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER else [pytest.mark.further]
                 both += 1
             else:
-                quick = with_jobs == 0 and number % FILES_ALONE == 0
+                quick = with_jobs == 0 and (number % FILES_ALONE == 0 or not {"no job", "process"} & set(kinds))
                 marks += [] if quick else [pytest.mark.slow] if with_jobs % ALONE else [pytest.mark.further]
                 with_jobs += 1
-            yield pytest.param(file, case, marks=marks, id=name_of(file, case))
+            yield pytest.param(file, case, marks=marks, id=name)
 
 
 def test_errors_that_the_reader_finds():

@@ -24,8 +24,8 @@ import scala.collection.immutable.Seq;
  * Turns the rows of each task into blocks of columns. The last column of its input is the partition to which Spark's own exchange
  * would send a row; a block has rows of one such partition.
  *
- * <p>An output row is a number, the bytes of a block ({@link BlockPage}), and perhaps a NULL. Spark's hash partitioning sends the number to the
- * block's partition.
+ * <p>An output row is a number, the bytes of a block ({@link BlockPage}), and perhaps a NULL. Spark's hash partitioning sends the
+ * number to the block's partition.
  */
 public final class BlocksExec extends SparkPlan implements Members {
   private static final long serialVersionUID = 1L;
