@@ -2,11 +2,11 @@
 
 A block is little-endian, and each of its parts begins on a multiple of eight bytes:
 
-- int32 (4): the format's mark, the rows, the bytes of the description, the bytes of the block
-- the description: JSON, see :class:`Description`
-- a byte per column: 1 if the column has a NULL
-- the columns. A column has a byte per row that is 1 for NULL, if it has a NULL. Then come the values at their own width, zeros for
-  NULL. Values of their own lengths are instead the ends of the values (int32 per row) and then the bytes of all values.
+- Four numbers (int32): the format's mark, the rows, the bytes of the description, and the bytes of the block.
+- The description: JSON, see :class:`Description`.
+- A byte per column: 1 if the column has a NULL.
+- The columns. A column with a NULL begins with a byte per row, 1 for NULL. Then come the values at their own width, zeros for NULL.
+  Values of their own lengths are instead the ends of the values (int32 per row) and then the bytes of all values.
 
 Example: two rows of one int32 column, 7 and NULL, are after their description the bytes ``1`` and padding, ``0 1`` and padding, and
 the int32 numbers 7 and 0.
@@ -39,7 +39,7 @@ _TYPES: dict[str, tuple[Any, pa.DataType]] = {
     "timestamp_ntz": (np.int64, pa.timestamp("us")),
     "duration": (np.int64, pa.duration("us")),
 }
-WIDE = np.dtype((np.int64, 2))  # a decimal of more than 18 digits: low and high word
+_WIDE = np.dtype((np.int64, 2))  # a decimal of more than 18 digits: low and high word
 
 
 class ColumnType(NamedTuple):
@@ -101,7 +101,7 @@ def _type(name: str, zone: str, large: bool) -> ColumnType:
     kind, *numbers = name.split()
     if kind == "decimal":
         precision, scale = map(int, numbers)
-        return ColumnType(np.dtype(np.int64) if precision <= 18 else WIDE, pa.decimal128(precision, scale))
+        return ColumnType(np.dtype(np.int64) if precision <= 18 else _WIDE, pa.decimal128(precision, scale))
     if kind == "timestamp":
         return ColumnType(np.dtype(np.int64), pa.timestamp("us", tz=zone))
     if kind in _TEXTS:
@@ -177,12 +177,10 @@ def read_block(data: np.ndarray, description: Description | None = None) -> Bloc
 
 def _part(data: np.ndarray, at: int, dtype: np.dtype, count: int) -> tuple[np.ndarray, int]:
     """Returns ``count`` values from the byte ``at`` on, and the byte of the next part."""
-    base, width = (np.dtype(np.int64), 2) if dtype == WIDE else (dtype, 1)
-    size = base.itemsize * width * count
+    size = dtype.itemsize * count
     if at + size > len(data):
         raise damaged("it is cut off")
-    found = data[at : at + size].view(base)
-    return (found.reshape(-1, width) if width > 1 else found), at + _padded(size)
+    return np.frombuffer(data[at : at + size], dtype), at + _padded(size)
 
 
 def _padded(size: int) -> int:

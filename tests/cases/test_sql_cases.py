@@ -51,7 +51,7 @@ def found_by_the_reader(case: Case) -> ClauseError | None:
 
 
 def _kind(name: str, case: Case, alone: frozenset[str]) -> str:
-    """What answers a case: the clause's reader, Spark without a job, the engine in this process, or a job of Spark."""
+    """Returns the part that answers a case: the clause's reader, Spark without a job, the engine in this process, or a job."""
     if found_by_the_reader(case):
         return "reader"
     if starts_no_job(case):

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from sparkcep.columns.blocks import WIDE, Block, Description
+from sparkcep.columns.blocks import Block, Description
 
 
 class HeldColumn(NamedTuple):
@@ -38,7 +38,7 @@ class HeldColumns:
         self.rows = self.spilled = 0
         self._blocks: list[Block] = []
         self._bytes = 0
-        self._parts = [_Parts(values is None) for values, _ in description.types]
+        self._columns = [_Pieces(values) for values, _ in description.types]
 
     def add(self, block: Block) -> None:
         """Takes a block, whose arrays must stay valid."""
@@ -49,70 +49,69 @@ class HeldColumns:
             self._spill()
 
     def _spill(self) -> None:
-        for i, parts in enumerate(self._parts):
-            parts.take(self._blocks, i)
-            parts.spill(self.folder)
+        for i, pieces in enumerate(self._columns):
+            pieces.take(self._blocks, i)
+            pieces.spill(self.folder)
         self.spilled += self._bytes
         self._blocks, self._bytes = [], 0
 
     def columns(self) -> list[HeldColumn]:
         """Returns the columns of all rows. To be called once, after the last block."""
         found = []
-        for i, ((values, _), parts) in enumerate(zip(self.description.types, self._parts, strict=True)):
-            parts.take(self._blocks, i)
-            found.append(parts.whole(np.dtype(np.uint8) if values is None else values, self.folder if self.spilled else None, bool(self.spilled)))
+        for i, pieces in enumerate(self._columns):
+            pieces.take(self._blocks, i)
+            found.append(pieces.whole())
         self._blocks = []
         return found
 
 
-class _Parts:
-    """The pieces of one column, or the files that hold them."""
+class _Pieces:
+    """The pieces of one column: values, NULL marks, and bounds of values of their own lengths. Files have spilled pieces."""
 
-    def __init__(self, texts: bool) -> None:
-        self.texts = texts
-        self.values: list[np.ndarray] = []
-        self.nulls: list[np.ndarray] = []
-        self.offsets: list[np.ndarray] = [np.zeros(1, dtype=np.int64)] if texts else []
-        self.end = 0  # of the bytes of all values
-        self.any_null = False
+    def __init__(self, values: np.dtype | None) -> None:
+        self.types = (np.dtype(np.uint8) if values is None else values, np.dtype(np.uint8), np.dtype(np.int64))
+        self.texts, self.any_null, self.end = values is None, False, 0  # end: of the bytes of all values
+        self.arrays: tuple[list[np.ndarray], ...] = ([], [], [np.zeros(1, dtype=np.int64)] if self.texts else [])
         self.files: list[BinaryIO] = []
 
     def take(self, blocks: Iterable[Block], column: int) -> None:
         """Takes the pieces of blocks."""
+        values, nulls, offsets = self.arrays
         for block in blocks:
-            nulls, values, ends = block.columns[column]
-            self.any_null |= nulls is not None
-            self.nulls.append(np.zeros(block.rows, dtype=np.uint8) if nulls is None else nulls)
-            self.values.append(values)
-            if ends is not None:
-                self.offsets.append(self.end + ends.astype(np.int64))
-                self.end += len(values)
+            found = block.columns[column]
+            self.any_null |= found.nulls is not None
+            values.append(found.values)
+            nulls.append(np.zeros(block.rows, dtype=np.uint8) if found.nulls is None else found.nulls)
+            if found.ends is not None:
+                offsets.append(self.end + found.ends.astype(np.int64))
+                self.end += len(found.values)
 
     def spill(self, folder: str | None) -> None:
-        """Writes the pieces to the end of files."""
-        pieces = (self.values, self.nulls, self.offsets)
+        """Moves the pieces to files."""
         if not self.files:
-            self.files = [tempfile.TemporaryFile(dir=folder) for _ in pieces]  # closed with the process
-        for file, arrays in zip(self.files, pieces, strict=True):
+            self.files = [tempfile.TemporaryFile(dir=folder) for _ in self.arrays]  # closed with the process
+        self._write()
+
+    def _write(self) -> None:
+        for file, arrays in zip(self.files, self.arrays, strict=True):
             for array in arrays:
                 file.write(np.ascontiguousarray(array).data)
             arrays.clear()
 
-    def whole(self, dtype: np.dtype, folder: str | None, spilled: bool) -> HeldColumn:
+    def whole(self) -> HeldColumn:
         """Returns the column. Its pieces are given up."""
-        if spilled:
-            self.spill(folder)
-            values, nulls, offsets = (_mapped(file, kind) for file, kind in zip(self.files, (dtype, np.dtype(np.uint8), np.dtype(np.int64)), strict=True))
+        if self.files:
+            self._write()
+            values, nulls, offsets = map(_mapped, self.files, self.types)
         else:
-            values, nulls = _joined(self.values, dtype), _joined(self.nulls, np.dtype(np.uint8)) if self.any_null else np.zeros(0, dtype=np.uint8)
-            offsets = _joined(self.offsets, np.dtype(np.int64))
+            if not self.any_null:
+                self.arrays[1].clear()
+            values, nulls, offsets = map(_joined, self.arrays, self.types)
         return HeldColumn(values, nulls if self.any_null else None, offsets if self.texts else None)
 
 
 def _joined(arrays: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    if not arrays:
-        return np.zeros((0, 2) if dtype == WIDE else 0, dtype=np.int64 if dtype == WIDE else dtype)
-    whole = np.concatenate(arrays)
+    whole = np.concatenate(arrays) if arrays else np.zeros(0, dtype)
     arrays.clear()
     return whole
 
@@ -121,7 +120,6 @@ def _mapped(file: BinaryIO, dtype: np.dtype) -> np.ndarray:
     """Returns the content of a file, mapped."""
     file.flush()
     if os.fstat(file.fileno()).st_size == 0:
-        return _joined([], dtype)
+        return np.zeros(0, dtype)
     # "c": pages that are written become the process's own; kernels take no arrays that are read-only
-    whole = np.asarray(np.memmap(file, dtype=np.int64 if dtype == WIDE else dtype, mode="c"))
-    return whole.reshape(-1, 2) if dtype == WIDE else whole
+    return np.asarray(np.memmap(file, dtype=dtype, mode="c"))

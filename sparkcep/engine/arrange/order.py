@@ -19,26 +19,41 @@ from sparkcep.kernels.arrange import order as kernels
 _SIGN = np.int64(np.iinfo(np.int64).min)
 
 
+def key_words(column: HeldColumn) -> list[np.ndarray]:
+    """Returns words, int64 (rows) each, that are equal where Spark's GROUP BY finds the values equal."""
+    if _is_null(column):
+        return []
+    found = _ascending(column) if column.offsets is None else [text_numbers(column)[0]]
+    return _with_nulls(column, found, nulls_first=True)
+
+
 def order_words(column: HeldColumn, by: Order) -> list[np.ndarray]:
     """Returns words, int64 (rows) each, whose order (the first word first) is the order of the values."""
-    found = [~word if by.descending else word for word in _ascending(column)]
+    if _is_null(column):
+        return []
+    found = _ascending(column) if column.offsets is None else [_ranks(column)]
+    return _with_nulls(column, [~word for word in found] if by.descending else found, nulls_first=by.nulls_first)
+
+
+def _is_null(column: HeldColumn) -> bool:
+    """Whether all values are NULL, such as the strings whose first bytes say all."""
+    return column.nulls is not None and bool(column.nulls.all())
+
+
+def _with_nulls(column: HeldColumn, words: list[np.ndarray], *, nulls_first: bool) -> list[np.ndarray]:
+    """Returns the words with equal ones for NULL, after a word that places NULL."""
     if column.nulls is None:
-        return found
+        return words
     null = column.nulls.astype(bool)
-    for word in found:
-        word[null] = 0
-    return [(null != by.nulls_first).astype(np.int64), *found]
+    return [(null != nulls_first).astype(np.int64), *(np.where(null, 0, word) for word in words)]
 
 
 def _ascending(column: HeldColumn) -> list[np.ndarray]:
+    """Returns words of the values of a column with values of one width."""
     values = column.values
-    if column.offsets is not None:
-        return [_ranks(column)]
     if values.ndim == 2:  # a decimal: the high word is signed, the low word is not
         return [values[:, 1].copy(), values[:, 0] ^ _SIGN]
-    if values.dtype.kind == "f":
-        return [float_words(values)]
-    return [values.astype(np.int64, copy=column.nulls is not None)]
+    return [float_words(values) if values.dtype.kind == "f" else values.astype(np.int64, copy=False)]
 
 
 def float_words(values: np.ndarray) -> np.ndarray:

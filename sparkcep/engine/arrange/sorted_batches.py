@@ -12,10 +12,9 @@ import pyarrow as pa
 from sparkcep.columns.blocks import Description, damaged, read_block
 from sparkcep.engine.arrange.groups import group_rows
 from sparkcep.engine.arrange.held_columns import HeldColumn, HeldColumns
-from sparkcep.engine.arrange.order import float_words, order_words, ordered, text_numbers, texts
+from sparkcep.engine.arrange.order import key_words, order_words, ordered, texts
 
 BLOCK = 1  # the place of the column with blocks
-_NULL = np.int64(np.iinfo(np.int64).min)
 
 
 @dataclass
@@ -75,25 +74,6 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[np.ndarray]:
 
 def _bytes(column: HeldColumn) -> int:
     return sum(array.nbytes for array in column if array is not None)
-
-
-def key_words(column: HeldColumn) -> list[np.ndarray]:
-    """Returns words, int64 (rows) each, that are equal where Spark's GROUP BY finds the values equal."""
-    values = column.values
-    if column.offsets is not None:
-        found = [text_numbers(column)[0]]
-    elif values.ndim == 2:
-        found = [values[:, 0], values[:, 1]]
-    elif values.dtype.kind == "f":
-        found = [float_words(values)]
-    else:
-        found = [values.astype(np.int64, copy=False)]
-    if column.nulls is None:
-        return found
-    null = column.nulls.astype(bool)
-    if null.all():
-        return []
-    return [null.astype(np.int64), *(np.where(null, _NULL, word) for word in found)]
 
 
 def _halved(sent: list[tuple[HeldColumn, pa.DataType]], places: slice | np.ndarray, count: int, size: int) -> Iterator[pa.RecordBatch]:

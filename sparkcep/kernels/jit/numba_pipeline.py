@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparkcep.collector import few_collections
+from sparkcep.garbage_collection import few_collections
 from sparkcep.kernels.jit import linked_once, linking, numba_internals
 from sparkcep.kernels.jit.numba_internals import CompilerBase, DefaultPassBuilder, NativeLowering, types
 

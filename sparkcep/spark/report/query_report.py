@@ -401,7 +401,7 @@ def _shown(value: Any) -> object:
 # -- metrics of Spark's plan ----------------------------------------------------------------------------------------
 
 _ENGINE = ("PythonUDTF", FUNCTION)
-_IN_BLOCKS = "rowsInBlocks"  # of the operator that makes blocks of rows, whose exchange counts blocks
+_BLOCKS = "MatchBlocks"  # makes blocks of rows below an exchange
 
 
 @dataclass(frozen=True)
@@ -422,8 +422,11 @@ class _Step:
 def _step(depth: int, node: Any) -> _Step:
     kind, metrics = node.getClass().getSimpleName(), node.metrics()
     ours = kind in ("MapInArrowExec", "SearchBlocksExec") and node.func().name() == FUNCTION
-    numbers = {name: metrics.apply(name).value() for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten", _IN_BLOCKS) if metrics.contains(name)}
-    return _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), node.children().size() == 0, numbers)
+    numbers = {name: metrics.apply(name).value() for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten") if metrics.contains(name)}
+    children = [node.children().apply(i) for i in range(node.children().size())]
+    if "shuffleRecordsWritten" in numbers and children[0].nodeName() == _BLOCKS:  # the exchange counts blocks
+        numbers["shuffleRecordsWritten"] = children[0].metrics().apply("rowsInBlocks").value()
+    return _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), not children, numbers)
 
 
 def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
@@ -434,8 +437,7 @@ def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
     if at is None or plan is None:
         return out
     below = [step.numbers for step in steps[at + 1 :] if step.depth > steps[at].depth]
-    exchange = next((i for i, n in enumerate(below) if "shuffleRecordsWritten" in n), None)
-    sent = None if exchange is None else (below[exchange + 1] if exchange + 1 < len(below) else {}).get(_IN_BLOCKS, below[exchange]["shuffleRecordsWritten"])
+    sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
     if sent is not None:
         out.append(("rows that reach the engine" + (", after the filter" if plan.prefilter else ""), sent))
     given = _given(steps, at)
@@ -449,15 +451,14 @@ def _given(steps: list[_Step], at: int) -> int | None:
     """Returns the number of rows that the engine returned in one run.
 
     Below an exchange the engine may have run twice, because Spark samples the ranges of ORDER BY. Its own metric then covers both
-    runs. The exchange counts the rows once, if only projections lie in between.
+    runs. The exchange counts the rows once, if only projections (and the making of blocks) lie in between.
     """
     depth, plain = steps[at].depth, True
     for step in reversed(steps[:at]):
         if step.depth >= depth:
             continue
         depth = step.depth
-        for counted in (_IN_BLOCKS, "shuffleRecordsWritten"):
-            if counted in step.numbers:
-                return step.numbers[counted] if plain else None
-        plain = plain and step.name == "Project"
+        if "shuffleRecordsWritten" in step.numbers:
+            return step.numbers["shuffleRecordsWritten"] if plain else None
+        plain = plain and step.name in ("Project", _BLOCKS)
     return steps[at].rows

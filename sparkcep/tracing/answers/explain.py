@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
-from sparkcep.collector import few_collections
 from sparkcep.draw.timeline import Timeline
+from sparkcep.garbage_collection import few_collections
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.causes import causes

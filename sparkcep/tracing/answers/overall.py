@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from sparkcep.collector import few_collections
 from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
+from sparkcep.garbage_collection import few_collections
 from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import Spot, alone, closest

@@ -66,7 +66,7 @@ def test_random_rows(seed, tmp_path, monkeypatch):
     assert sum(batch.num_rows for batch in found) == done.rows == len(rows)
     assert done.spilled or held > 1 or len(rows) == 1
     assert not done.spilled or held < 1 << 20
-    assert not list(tmp_path.iterdir())  # files have no names
+    assert not list(tmp_path.iterdir())  # files were unlinked at once
 
 
 def test_types():

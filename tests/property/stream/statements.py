@@ -14,6 +14,7 @@ from tests.property.stream.streams import (
     NUMBERED,
     PLAIN,
     WINDOW,
+    compared,
     tried,
 )
 
@@ -41,7 +42,7 @@ SELECTIONS = [
     f"{HEAD} {NUMBERED} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN ((A B) & (C D)) {WINDOW} DEFINE A AS v < 2, B AS v > 1, C AS w > 0, D AS w < 1",
     f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (~N A B) {WINDOW} DEFINE N AS v > PREV(v), A AS w > 0, B AS v > 1",
     f"{HEAD} {PLAIN}, PREV(B.v) AS b EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A ~N B C?) {WINDOW} DEFINE N AS v > PREV(v), B AS v >= PREV(v), C AS w > PREV(w, 2)",
-    # told at once, with conditions on the match, by neighbours, with rows in no match, with NEXT
+    # emitted at once, with conditions on the match, by neighbours, with rows in no match, with NEXT
     f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 3, B AS v >= avg(B.v), C AS w > A.w",
     f"{HEAD} {PLAIN} EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES PATTERN (A B* C) {WINDOW} DEFINE A AS v < 3, B AS v >= LAST(B.v), C AS w > 0",
     f"{HEAD} {PLAIN} EVENT SELECTION STRICT CONTIGUITY ALL MATCHES PATTERN (A B* C?) {WINDOW} DEFINE A AS v < 3, B AS v >= A.v, C AS w > 0",
@@ -71,10 +72,10 @@ MATCH_COUNTS = [
     f"{COUNTS} PATTERN ((^ A | D) B* C) {WINDOW} DEFINE A AS v < 4, B AS v >= A.v OR w > D.w, C AS w > 0, D AS v = 3",
     f"{GRAPHS} PATTERN ((^ A | D) C) {WINDOW} DEFINE A AS v < 4, C AS w > 0, D AS v = 3",
     f"{COUNTS} PATTERN ((^ A B) & (C D)) WINDOW INTERVAL '30' MICROSECONDS DEFINE B AS v > 1, C AS w > 0, D AS w < 1",
-    # CLASSIFIER() of a row outside of the match is NULL, whatever rows are kept
+    # CLASSIFIER() of a row outside of the match is NULL, however many rows are kept
     f"{HEAD} {PLAIN}, PREV(CLASSIFIER()) AS b, NEXT(CLASSIFIER()) AS x ALL ROWS PER MATCH PATTERN (A B+ C) {WINDOW} DEFINE A AS v < 3, B AS v >= FIRST(v) AND PREV(CLASSIFIER()) IS NOT NULL, C AS w > 0",
     f"{HEAD} {PLAIN}, PREV(CLASSIFIER(), 2) AS b ALL ROWS PER MATCH EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B C) {WINDOW} DEFINE A AS v < 3, B AS v > 1, C AS v > A.v",
-    # negations that look behind the match, and beside &
+    # negations after the match, and beside &
     f"{COUNTS} PATTERN (A C ~N) {WINDOW} DEFINE A AS v < 3, N AS v = 2, C AS w > 0",
     f"{COUNTS} PATTERN (A B ~N) WINDOW INTERVAL '6' MICROSECONDS DEFINE A AS v < 4, N AS v > NEXT(v)",
     f"{COUNTS} PATTERN (A C ~(N M)) WINDOW 5 ROWS DEFINE A AS v < 3, N AS v = 2, M AS w > A.w, C AS w > 0",
@@ -105,7 +106,7 @@ BUNDLES = [
     "DEFINE A AS v < 1, B AS v > 3, C AS w > 1",
     f"{HEAD} BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES DEFINE A AS v < 3, B AS v > NEXT(v), C AS w > 0",
     f"{HEAD} PREV(LAST(CLASSIFIER())) AS b, BUNDLE_END() AS z PATTERN (A B C) WINDOW INTERVAL '7' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
-    # bundles of matches at which conditions, negations or MATCH_COUNT() look
+    # bundles of matches that conditions, negations or MATCH_COUNT() read
     f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_NUMBER() AS n, FIRST(id) AS f, NEXT(LAST(v)) AS x, PREV(FIRST(v)) AS b PATTERN (A B C) WINDOW INTERVAL '7' MICROSECONDS APPROX 1 MATCH BUNDLES "
     "DEFINE A AS v < 2, B AS v > A.v, C AS w > A.w",
     f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, MATCH_COUNT() AS k, FIRST(id) AS f PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
@@ -130,7 +131,7 @@ AUTOMATA = [
     f"{HEAD} FIRST(id) AS a, LAST(id) AS z, MATCH_NUMBER() AS m, MATCH_FROM() AS f {ABSENT} {WINDOW}",
     f"{HEAD} CLASSIFIER() AS c, MATCH_FROM() AS f, NEXT(v) AS x ALL ROWS PER MATCH WITH UNMATCHED ROWS {ABSENT} LIFETIME TO id + 4",
 ]
-# without numbers, matches of arcs ON EXPIRY come behind others of later rows (test_stream_expiries compares them)
+# without numbers, matches of arcs ON EXPIRY follow others of later rows (test_stream_expiries compares them)
 BY_EXPIRY = [f"{HEAD} FIRST(id) AS a, LAST(id) AS z, MATCH_FROM() AS f {ABSENT} {WINDOW}"]
 
 
@@ -187,7 +188,7 @@ def ends_of_approximate_matches(rng: random.Random) -> str:
 
 
 def told_at_once(rng: random.Random) -> str:
-    """ALL MATCHES that nothing numbers, so that each is told with its last row."""
+    """ALL MATCHES without numbers, so that each is emitted with its last row."""
     while True:
         text = re.sub(r"MATCH_NUMBER\(\) AS \w+(, )?", "", rng.choice([event_selection, event_selection, approximate])(rng))
         if "ALL MATCHES" in text and "PAST LAST ROW" not in text:
@@ -204,3 +205,9 @@ def compared_of_kind(kind: str, seed: int) -> None:
     make, count, least = KINDS[kind]
     rng = random.Random(f"{kind} {seed}")
     assert sum(tried(make(rng), rng) or 0 for _ in range(count)) > least
+
+
+def compared_clause(text: str, most: int) -> None:
+    """Compares a clause over random streams of ``most`` rows a key at most, and checks that enough output rows were compared."""
+    rng = random.Random(text)
+    assert sum(compared(text, rng, 6, most) for _ in range(4)) > 5

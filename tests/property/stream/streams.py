@@ -49,7 +49,7 @@ def in_time(text: str) -> str:
 
 
 def rows_of(rng: random.Random, keys: int, longest: int) -> dict[int, list[dict]]:
-    """Rows of some keys; times may tie, and then a second expression tells their order."""
+    """Rows of some keys; times may tie, and then a second expression orders them."""
     found = {}
     for p in range(keys):
         time, rows = 1, []  # a stream's first watermark is the epoch
@@ -116,7 +116,7 @@ def _stream(prepared: Prepared, table: pa.Table, limits: Limits | None = None) -
 
 
 def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
-    """(watermark, released rows, tables of what is told) of each micro-batch over rows in disorder; ``history`` gives the rows of
+    """(watermark, released rows, tables of the output) of each micro-batch over rows in disorder; ``history`` gives the rows of
     the table of USING HISTORY, as of each, and ``next_stream`` the stream that takes its rows."""
     count = table.num_rows
     time = np.asarray(table.column("__s0").cast(pa.int64()))
@@ -234,7 +234,7 @@ def tried(text: str, rng: random.Random, compare=None) -> int | None:
 
 def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
     """How many output rows of each partition belong to matches whose windows have ended, by the times of their first rows. It is
-    told for ONE ROW PER MATCH, whose measure ``a`` is that time, and where no row is looked at that is not in the match."""
+    checked for ONE ROW PER MATCH whose measure ``a`` is that time, if the clause reads only rows of the match."""
     window = next((window for window in plan.windows[:1] if window.kind == "micros"), None)
     strategy = strategy_of(plan)
     if plan.automaton is not None and any(arc.on == "expiry" for arc in plan.automaton.arcs):
@@ -245,7 +245,7 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     if strategy.question == BUNDLED and plan.rows == "one" and window is not None and not Reach.of(plan).ahead:
         last = collections.Counter()
-        # under a budget a row is searched when its window has ended, where a negation looks behind matches
+        # under a budget a row is searched when its window has ended, if a negation reads rows after matches
         size = int(window.size) * (2 if strategy.search == BUDGETED and strategy.automaton.negates_behind else 1)
         for p, place in zip(answer.column("__p0").to_pylist(), answer.column(next(dict(plan.outputs)[name] for name in ("z", "b_end") if name in dict(plan.outputs))).cast(pa.int64()).to_pylist(), strict=True):
             last[p] += place * MS + size <= watermark
@@ -265,7 +265,7 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
 
 
 def ended_of_last_rows(plan, answer: pa.Table, window, negates_behind: bool, watermark: int) -> dict[int, int]:
-    """The same of answers for last rows. A negation behind the last row waits for the windows of the matches that end there, which
+    """The same of answers for last rows. A negation after the last row waits for the windows of the matches that end there, which
     begin there at the latest; a row in no match for all that end in its window."""
     if plan.rows == "one":
         last = next((dict(plan.outputs)[name] for name in ("z", "last") if name in dict(plan.outputs)), "")

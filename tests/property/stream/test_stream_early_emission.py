@@ -45,7 +45,7 @@ def test_random_statements(seed):
 @pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH WITH UNMATCHED ROWS"])
 @pytest.mark.parametrize("pattern", first(["A ~B C", "A B+ C"]))
 def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkeypatch, rows, pattern):
-    """A checkpoint may be of a version that told ALL MATCHES when WINDOW had ended: what it told is not told again."""
+    """A checkpoint may be of a version that emitted ALL MATCHES when WINDOW had ended. Its matches are not emitted again."""
     rng, both = random.Random(f"{rows} {pattern}"), 0
     plan = planned(f"{HEAD} {PLAIN} {rows} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN ({pattern}) {WINDOW} DEFINE A AS v < 3, B AS v > 2, C AS w > 0")
     for turn in range(12):
@@ -80,7 +80,7 @@ def test_a_first_row_stays_open_though_the_output_is_full_at_its_match(monkeypat
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_measure_that_looks_ahead_tells_no_match_again(seed):
-    """A statement may go on with another measure: of one with NEXT matches wait longer, and those that were told stay told."""
+    """A statement may go on with another measure. NEXT in it lets matches wait longer. Emitted ones are not emitted again."""
     rng, both = random.Random(f"ahead {seed}"), 0
     text = f"{HEAD} FIRST(id) AS a, LAST(id) AS z, LAST(v) AS x {ANY} ALL MATCHES PATTERN (A C) {WINDOW} DEFINE A AS v < 3, C AS w > 0"
     plans = [planned(text), planned(text.replace("LAST(v) AS x", "NEXT(LAST(v), 2) AS x"))]
@@ -97,7 +97,7 @@ def test_a_measure_that_looks_ahead_tells_no_match_again(seed):
 
 
 def test_runs_that_were_told_are_no_effort():
-    """Between two rows that may end a match lie all runs whose matches were told with the first."""
+    """Between two rows that may end a match are all runs whose matches were emitted with the first."""
     plan = planned(f"{HEAD} {PLAIN} {ANY} ALL MATCHES PATTERN (A B+ C) WINDOW INTERVAL '90' MICROSECONDS DEFINE A AS v = 0, B AS v = 1, C AS v = 2 AND w > sum(B.w)")
     values = [(0, 0), *[(1, 1)] * 11, (2, 100), (2, 0)]
     table = timed(plan, {0: [{"id": i + 1, "v": v, "w": w, "s": None} for i, (v, w) in enumerate(values)]})
@@ -142,7 +142,7 @@ def test_of_many_rows_a_match_is_told_within_a_share_of_window(monkeypatch, kind
 
 
 def test_a_search_that_is_put_off_is_due_within_a_share_of_window(monkeypatch):
-    """A key is searched again though no row of it comes: a tenth of WINDOW after the first row at which nothing was emitted."""
+    """A key without a new row is searched again: a tenth of WINDOW after its first row without output."""
     monkeypatch.setattr("sparkcep.engine.match.early_emission.MANY_ROWS", 0)
     monkeypatch.setattr("sparkcep.engine.match.early_emission.SHARE", 10)
     window = "WINDOW INTERVAL '100' MICROSECONDS"

@@ -52,7 +52,7 @@ def test_random_rankings(make, seed):
 
 
 def test_matches_of_several_keys_that_tie_rank_by_the_places_of_their_rows():
-    """A key of which no row is kept has its rows counted on: a match at its third row ranks behind that at another's first."""
+    """Rows of a key are counted on although none is kept: a match at its third row ranks after one at another key's first row."""
     plan = planned(f"{PAIRS} PATTERN (A B) WINDOW INTERVAL '5' MICROSECONDS SLIDE INTERVAL '5' MICROSECONDS PREF MAX (A.v + B.v) TOP 1 OVERALL DEFINE A AS v = 1")
     later = [{"id": i, "v": 1, "w": 0, "s": None} for i in (100, 101)]
     table = timed(plan, {0: [{"id": i, "v": 1, "w": 0, "s": None} for i in (1, 2)] + later, 1: later})
@@ -96,7 +96,7 @@ def test_more_matches_in_turn_than_a_search_gives_at_once(score):
 
 @pytest.mark.parametrize(("later", "told"), [(22, []), (24, [(18, 19)])])
 def test_a_match_that_may_go_on_keeps_its_window_from_being_told(later, told):
-    """The window of a key has ended, and its match may still grow out of it. Another key stands before it whose window has not."""
+    """The window of a key has ended, and its match may still grow out of it. A key before it has a window that has not ended."""
     plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (A B+) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (sum(v)) TOP 1 DEFINE A AS v = 1, B AS v = 2")
     values = {0: [(20, 0), (21, 0), (21, 0)], 1: [(18, 1), (19, 2), (later, 2)]}
     table = timed(plan, {key: [{"id": time, "v": v, "w": 0, "s": None} for time, v in rows] for key, rows in values.items()})
@@ -112,7 +112,7 @@ def test_a_match_that_may_go_on_keeps_its_window_from_being_told(later, told):
 @pytest.mark.parametrize(("next", "told"), [(7, []), (8, [(11, 12)])])
 @pytest.mark.parametrize("report", ["FIRST MATCH", "ALL MATCHES"])
 def test_a_negation_behind_a_match_that_looks_ahead_waits_for_its_rows(report, next, told):
-    """WINDOW of the match has ended, and whether the row behind it is the negated one only the row behind that tells."""
+    """WINDOW of the match has ended. Whether the next row is the negated one depends on the row after it."""
     plan = planned(
         f"{NEAR} {ANY} {report} PATTERN (A B ~N) {WINDOW} SLIDE INTERVAL '5' MICROSECONDS PREF MAX (sum(v)) TOP 2 DEFINE A AS v = 1, B AS v = 2, N AS v = 0 AND NEXT(v) = 7"
     )
@@ -126,7 +126,7 @@ def test_a_negation_behind_a_match_that_looks_ahead_waits_for_its_rows(report, n
 
 
 def test_matches_in_turn_begin_behind_the_one_before_whatever_rows_are_kept():
-    """Rows are kept before those where the search stands, for the negation's sake; no match begins at these."""
+    """Rows before the search's position are kept for the negation. No match begins at them."""
     plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (~N A B) {WINDOW} SLIDE INTERVAL '1' MICROSECONDS PREF MAX (sum(v)) TOP 3 DEFINE N AS v = 0")
     table = timed(plan, {0: [{"id": i, "v": 1, "w": 0, "s": None} for i in range(1, 13)]})
     whole, stream, states, told = best(plan, batch(plan, table, np.ones(12, dtype=bool))), stream_over(plan, table), [b""], []
@@ -138,7 +138,7 @@ def test_matches_in_turn_begin_behind_the_one_before_whatever_rows_are_kept():
 
 
 def test_a_measure_that_looks_ahead_tells_no_window_again():
-    """A statement may go on with another measure: of one with NEXT windows wait longer, and those that were told stay told."""
+    """A statement may go on with another measure. NEXT in it lets windows wait longer. Emitted ones are not emitted again."""
     rng, both = random.Random(7), 0
     text = f"{NEAR}, LAST(v) AS x {ANY} ALL MATCHES PATTERN (A B) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS PREF MAX (A.v + B.v) TOP 2 DEFINE A AS v > 0"
     plan, ahead = planned(text), planned(text.replace("LAST(v) AS x", "NEXT(LAST(v), 3) AS x"))

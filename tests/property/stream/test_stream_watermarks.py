@@ -56,7 +56,7 @@ SEARCHED_AGAIN = [
 
 @pytest.mark.parametrize("text", first(SEARCHED_AGAIN, 6))
 def test_rows_are_kept_as_long_as_it_is_said(text):
-    """EXPLAIN says how far the watermark is behind the oldest row that is kept at most."""
+    """EXPLAIN says how much earlier than the watermark the oldest kept row may be."""
     plan, rng, held = planned(text), random.Random(text), 0
     (said,) = (re.search(r"rows of the last (?:two windows|window), until the watermark is INTERVAL '(\S+)' SECOND past them", line) for line in kept(plan) if "rows of the last" in line)
     for _ in range(4):

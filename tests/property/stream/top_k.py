@@ -37,7 +37,7 @@ TOPS = [
     f"{NEAR} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS APPROX 1 PROXY MATCHES PREF MAX (sum(v)) TOP 2 DEFINE A AS v < 3, B AS v > 1, C AS w > 0",
     f"{NEAR} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '3' MICROSECONDS APPROX 2 PROXY MATCHES PER ERROR PREF MAX (count(*) - MATCH_ERRORS()) TOP 2 DEFINE A AS v < 2, B AS v > A.v, C AS w > 0",
     f"{NEAR} PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS APPROX 1 PROXY MATCHES PREF MAX (sum(w)) TOP 2 DEFINE A AS v < 3, B AS v > 1, C AS w > A.w",
-    # windows that may wait behind their ends
+    # windows that may wait after their ends
     f"{NEAR} {ANY} FIRST MATCH PATTERN (A B+ C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS PREF MAX (sum(v)) TOP 2 DEFINE A AS v < 3, B AS v >= PREV(v), C AS w > 0",
     f"{NEAR} EVENT SELECTION STRICT CONTIGUITY FIRST MATCH PATTERN (A B*) {WINDOW} SLIDE INTERVAL '1' MICROSECONDS PREF MAX (sum(v)) TOP 1 DEFINE B AS v >= PREV(v)",
     f"{NEAR} EVENT SELECTION SKIP TILL NEXT MATCH FIRST MATCH PATTERN (A B+ C) WINDOW 5 ROWS SLIDE 2 ROWS PREF MAX (sum(v)) TOP 2 DEFINE A AS v < 3, B AS v >= PREV(v)",
@@ -103,7 +103,7 @@ def compared_best(text: str, rng: random.Random) -> int:
 
 
 def watched(plan, table: pa.Table, rng: random.Random, delay: int):
-    """(watermark, released rows, all that was told so far) after each micro-batch; of each partition and window the rows come in
+    """(watermark, released rows, all output so far) after each micro-batch; of each partition and window the rows come in
     one of them."""
     told: list[pa.Table] = []
     seen: dict[tuple, int] = {}
@@ -150,7 +150,7 @@ def random_near(rng: random.Random) -> str:
 
 
 def random_late(rng: random.Random) -> str:
-    """A statement whose windows may wait behind their ends: one match for each first row, numbers, NEXT, negations at the ends,
+    """A statement whose windows may wait after their ends: one match for each first row, numbers, NEXT, negations at the ends,
     ^."""
     near = rng.random() < 0.25
     strategy = rng.choice(["STRICT CONTIGUITY", "SKIP TILL NEXT MATCH", "SKIP TILL ANY MATCH"]) if not near else "SKIP TILL ANY MATCH"

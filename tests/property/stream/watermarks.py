@@ -50,7 +50,7 @@ def check_output_watermark(text: str) -> None:
 
 
 def check_silent_keys(text: str) -> None:
-    """Once the watermark is far behind a key's rows, its state is empty, unless something is said to be kept for ever."""
+    """Once the watermark is far after a key's rows, its state is empty, unless EXPLAIN says that something is always kept."""
     rng, plan = random.Random(text), planned(text)
     if plan.windows[:1] == () or plan.windows[0].kind != "micros" or any("indefinitely" in line for line in kept(plan)):
         return

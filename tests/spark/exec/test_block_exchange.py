@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from pyspark.errors import PySparkException
+
+import sparkcep
+from sparkcep.spark.exec.physical_plan import nodes
 from sparkcep.spark.java import find_java_tool
 
 pytestmark = pytest.mark.codegen  # it is of Spark's plans
@@ -138,15 +143,23 @@ def test_columns_named_like_those_of_blocks(exchanged):
 def test_metrics(exchanged):
     frame = exchanged.sql(f"SELECT * FROM {clause('PARTITION BY `int`', '`float`')}")
     frame.collect()
-    todo, found = [frame._jdf.queryExecution().executedPlan()], {}
-    while todo:
-        node = todo.pop()
-        name = node.getClass().getSimpleName()
-        if name == "AdaptiveSparkPlanExec":
-            todo.append(node.executedPlan())
-        elif name.endswith("QueryStageExec"):
-            todo.append(node.plan())
-        elif name == "BlocksExec":
-            found = {key: node.metrics().apply(key).value() for key in ("rowsInBlocks", "blocks", "bytes")}
-        todo += [node.children().apply(i) for i in range(node.children().size())]
+    (blocks,) = (node for _, node in nodes(frame._jdf.queryExecution().executedPlan()) if node.nodeName() == "MatchBlocks")
+    found = {key: blocks.metrics().apply(key).value() for key in ("rowsInBlocks", "blocks", "bytes")}
     assert found["rowsInBlocks"] == 300 and 1 <= found["blocks"] <= 6 and found["bytes"] > 300 * 60
+
+
+def test_a_report_counts_rows(exchanged):
+    page = sparkcep.report(exchanged, f"SELECT * FROM {clause('PARTITION BY `int`', '`float`')}")
+    assert re.search(r"rows that reach the engine\D*300\b", re.sub(r"<[^>]*>", " ", page))
+
+
+def test_sizes_and_words_are_read_as_in_python(exchanged):
+    query = f"SELECT id FROM {clause('PARTITION BY `int`', '`float`')}"
+    for way, size in (("COLUMNS", "64 K"), ("columns", "1mb"), ("columns", "5000")):
+        exchanged.conf.set("sparkcep.exchange", way)
+        exchanged.conf.set("sparkcep.exchange.taskBytes", size)
+        assert "MatchBlocks" in plan_of(exchanged, query)
+    exchanged.conf.set("sparkcep.exchange.taskBytes", "many")
+    with pytest.raises(PySparkException, match="sparkcep.exchange.taskBytes must be a number"):
+        exchanged.sql(query)
+    exchanged.conf.unset("sparkcep.exchange.taskBytes")

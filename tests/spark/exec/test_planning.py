@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 import sparkcep
 from sparkcep.plan import json as plan_json
 from sparkcep.plan.plan import Plan
+from sparkcep.spark.exec.physical_plan import nodes
 from sparkcep.spark.java import find_java_tool
 from tests.selection import first
 
@@ -300,18 +301,8 @@ def sent_to_python(spark, query: str) -> int:
     """Bytes that the engine's operator sent to its workers to collect a query's rows."""
     frame = spark.sql(query)
     frame.collect()
-    todo, sent = [frame._jdf.queryExecution().executedPlan()], []
-    while todo:
-        node = todo.pop()
-        name = node.getClass().getSimpleName()
-        if name == "AdaptiveSparkPlanExec":
-            todo.append(node.executedPlan())
-        elif name.endswith("QueryStageExec"):
-            todo.append(node.plan())
-        elif name.startswith("MapInArrow"):
-            sent.append(node.metrics().apply("pythonDataSent").value())
-        else:
-            todo += [node.children().apply(i) for i in range(node.children().size())]
+    plan = nodes(frame._jdf.queryExecution().executedPlan())
+    sent = [node.metrics().apply("pythonDataSent").value() for _, node in plan if node.nodeName().startswith("MapInArrow")]
     (found,) = sent
     return found
 

@@ -47,7 +47,7 @@ def package(folder: Path, called: str = CALLED, factor: int = 3) -> Path:
     """A sparkcep in ``folder`` that holds nothing but the cache and two kernels."""
     jit = folder / "sparkcep" / "kernels" / "jit"
     jit.mkdir(parents=True)
-    for name in ("storage.py", "processes.py", "background.py", "collector.py", *(f"kernels/jit/{n}.py" for n in ("cache", "linking", "eviction", "numba_pipeline", "locks", "fallback", "fallback_arithmetic", "background", "linked_once", "numba_internals", "signatures", "digest"))):
+    for name in ("storage.py", "processes.py", "background.py", "garbage_collection.py", *(f"kernels/jit/{n}.py" for n in ("cache", "linking", "eviction", "numba_pipeline", "locks", "fallback", "fallback_arithmetic", "background", "linked_once", "numba_internals", "signatures", "digest"))):
         shutil.copy(PACKAGE / name, folder / "sparkcep" / name)
     for path, text in {"../../__init__": "", "../__init__": "", "__init__": "", "called": called, "kernels_here": KERNELS, "constants": f"FACTOR = {factor}\n"}.items():
         (jit / f"{path}.py").write_text(text)

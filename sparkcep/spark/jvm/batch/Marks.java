@@ -12,12 +12,15 @@ import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.exchange.BlockExchange;
 import org.sparkcep.exchange.Clustered;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Removes {@link Clustered} from a plan after Spark has planned exchanges and sorts for it, because executors lack the class.
+ * The rules after Spark has planned exchanges and sorts: {@link BlockExchange}, and then the removal of {@link Clustered}, because
+ * executors lack the class.
  *
- * <p>Spark offers this extension point, after that planning, for rules about columnar operators.
+ * <p>Spark offers this extension point for rules about columnar operators. An adaptive query needs {@link BlockExchange} earlier, as
+ * a rule that prepares query stages.
  */
 public final class Marks extends ColumnarRule {
   /** Whether the session of the query being planned has this rule. */
@@ -29,22 +32,23 @@ public final class Marks extends ColumnarRule {
     return CollectionConverters.asJava(state.columnarRules()).stream().anyMatch(rule -> rule instanceof Marks);
   }
 
-  /** Adds the rule to a running session, which read its extensions at its start. */
+  /** Adds the rules to a running session, which read its extensions at its start. */
   public static void install(SessionState state) throws ReflectiveOperationException {
     if (areTakenOut(state)) {
       return;
     }
-    List<ColumnarRule> rules = new ArrayList<>(CollectionConverters.asJava(state.columnarRules()));
-    rules.add(new Marks());
-    Field field = SessionState.class.getDeclaredField("columnarRules");
-    field.setAccessible(true);
-    field.set(state, Scala.seq(rules));
+    append(SessionState.class, state, "columnarRules", state.columnarRules(), new Marks());
     AdaptiveRulesHolder adaptive = state.adaptiveRulesHolder();
-    List<Rule<SparkPlan>> preparing = new ArrayList<>(CollectionConverters.asJava(adaptive.queryStagePrepRules()));
-    preparing.add(new BlockExchange());
-    Field prepared = AdaptiveRulesHolder.class.getDeclaredField("queryStagePrepRules");
-    prepared.setAccessible(true);
-    prepared.set(adaptive, Scala.seq(preparing));
+    append(AdaptiveRulesHolder.class, adaptive, "queryStagePrepRules", adaptive.queryStagePrepRules(), new BlockExchange());
+  }
+
+  /** Appends a rule to {@code rules}, which {@code holder} has in a field of that name. */
+  private static <H, T> void append(Class<H> type, H holder, String name, Seq<T> rules, T rule) throws ReflectiveOperationException {
+    List<T> all = new ArrayList<>(CollectionConverters.asJava(rules));
+    all.add(rule);
+    Field field = type.getDeclaredField(name);
+    field.setAccessible(true);
+    field.set(holder, Scala.seq(all));
   }
 
   /** Without adaptive execution this is the first extension point after exchanges and sorts are planned. */

@@ -40,8 +40,6 @@ import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.functions.Call;
 import org.sparkcep.rewriter.Configured;
-import scala.Option;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -131,114 +129,88 @@ public final class BlockExchange extends Rule<SparkPlan> {
   }
 
   /**
-   * The columns of the blocks: those that go to the engine, and those that only order rows.
+   * The columns of the blocks.
    *
-   * @param further aliases of expressions over the exchange's input, which are columns after the engine's own
+   * @param values the columns that go to the engine, then those that only order rows, as expressions over the exchange's input
+   * @param sent how many columns go to the engine
    * @param description for the worker, which columns/blocks.py reads
    */
-  private record Blocks(List<NamedExpression> further, ObjectNode description) {
-    /** Returns how many columns go to the engine. */
-    int sent() {
-      return description.get("sent").asInt();
-    }
-
+  private record Blocks(List<Expression> values, int sent, ObjectNode description) {
     /** Returns null if blocks cannot hold these columns. */
     static Blocks of(Below below) {
-      List<Expression> sent = sources(below);
-      List<NamedExpression> further = new ArrayList<>();
-      ObjectNode description = JsonNodeFactory.instance.objectNode();
+      List<Expression> values = sent(below);
+      int sent = values.size();
+      ObjectNode description = JsonNodeFactory.instance.objectNode().put("sent", sent);
+      ArrayNode keys = description.putArray("keys");
+      for (Expression key : below.keys()) {
+        int prefix = prefix(key, values);
+        if (prefix >= 0) {
+          keys.add(prefix).add(prefix + 1);
+        } else {
+          keys.add(place(key, values));
+        }
+      }
+      ArrayNode order = description.putArray("order");
+      for (SortOrder by : below.order()) {
+        order.addArray().add(place(by.child(), values)).add(by.direction() == Descending$.MODULE$).add(by.nullOrdering() == NullsFirst$.MODULE$);
+      }
       ArrayNode types = description.putArray("types");
-      for (Expression column : sent) {
-        ColumnType type = ColumnType.of(column.dataType());
-        if (type == null || !column.deterministic()) {
+      for (Expression value : values) {
+        ColumnType type = ColumnType.of(value.dataType());
+        if (type == null || !value.deterministic()) {
           return null;
         }
         types.add(type.name());
       }
-      ArrayNode keys = description.put("sent", sent.size()).putArray("keys");
-      for (Expression key : below.keys()) {
-        List<Integer> places = places(key, sent);
-        if (places.isEmpty()) {
-          places = List.of(further(key, sent.size(), further, types));
-        }
-        places.forEach(keys::add);
-      }
-      ArrayNode order = description.putArray("order");
-      for (SortOrder by : below.order()) {
-        int place = place(by.child(), sent);
-        place = place >= 0 ? place : further(by.child(), sent.size(), further, types);
-        if (!by.child().deterministic()) {
-          return null;
-        }
-        order.addArray().add(place).add(by.direction() == Descending$.MODULE$).add(by.nullOrdering() == NullsFirst$.MODULE$);
-      }
-      for (NamedExpression column : further) {
-        if (ColumnType.of(((Expression) column).dataType()) == null) {
-          return null;
-        }
-      }
       description.put("zone", below.exchange().conf().sessionLocalTimeZone()).put("large", below.exchange().conf().arrowUseLargeVarTypes());
       description.put("held", Configured.workerBytes());
-      return new Blocks(further, description);
+      return new Blocks(values, sent, description);
     }
 
-    private static int further(Expression value, int before, List<NamedExpression> further, ArrayNode types) {
-      further.add(Expressions.alias(value, "further_" + further.size(), NamedExpression.newExprId()));
-      ColumnType type = ColumnType.of(value.dataType());
-      types.add(type == null ? "" : type.name());
-      return before + further.size() - 1;
+    /** Returns the place of a value among the columns, where it is added if it is missing. */
+    private static int place(Expression value, List<Expression> values) {
+      for (int i = 0; i < values.size(); i++) {
+        if (values.get(i).semanticEquals(value)) {
+          return i;
+        }
+      }
+      values.add(value);
+      return values.size() - 1;
     }
 
-    private static int place(Expression value, List<Expression> sent) {
-      for (int i = 0; i < sent.size(); i++) {
-        if (sent.get(i).semanticEquals(value)) {
+    /** Returns the place of a key's first bytes, if it is sent as these and its rest (Shipment); else -1. */
+    private static int prefix(Expression key, List<Expression> values) {
+      for (int i = 0; i + 1 < values.size(); i++) {
+        if (values.get(i) instanceof SortPrefix first && first.child().child().semanticEquals(key) && values.get(i + 1) instanceof If) {
           return i;
         }
       }
       return -1;
     }
 
-    /** Returns the columns that tell a key's values apart: the key, or for a string its first bytes and its rest (Shipment). */
-    private static List<Integer> places(Expression key, List<Expression> sent) {
-      int place = place(key, sent);
-      if (place >= 0) {
-        return List.of(place);
-      }
-      for (int i = 0; i + 1 < sent.size(); i++) {
-        if (sent.get(i) instanceof SortPrefix first && first.child().child().semanticEquals(key) && sent.get(i + 1) instanceof If) {
-          return List.of(i, i + 1);
-        }
-      }
-      return List.of();
-    }
-
     /** Returns the columns that go to the engine, as expressions over the exchange's input. */
-    private static List<Expression> sources(Below below) {
-      List<Expression> sources = new ArrayList<>();
-      Map<ExprId, Expression> values = new HashMap<>();
-      List<NamedExpression> list = new ArrayList<>(CollectionConverters.asJava(below.exchange().child().output()));
+    private static List<Expression> sent(Below below) {
+      List<Expression> values = new ArrayList<>(CollectionConverters.asJava(below.exchange().child().output()));
+      Map<ExprId, Expression> known = new HashMap<>();
       for (int i = below.projections().size() - 1; i >= 0; i--) {
-        list = CollectionConverters.asJava(below.projections().get(i).projectList());
         Map<ExprId, Expression> made = new HashMap<>();
-        for (NamedExpression column : list) {
-          Expression value = column instanceof Alias alias ? alias.child() : (Expression) column;
-          made.put(column.exprId(), Expressions.replaced(value, values));
+        values.clear();
+        for (NamedExpression column : CollectionConverters.asJava(below.projections().get(i).projectList())) {
+          Expression value = Expressions.replaced(column instanceof Alias alias ? alias.child() : (Expression) column, known);
+          made.put(column.exprId(), value);
+          values.add(value);
         }
-        values = made;
+        known = made;
       }
-      for (NamedExpression column : list) {
-        sources.add(values.getOrDefault(column.exprId(), (Expression) column));
-      }
-      return sources;
+      return values;
     }
 
     /** Plans the columns, and last the target partition, over the exchange's input. */
     SparkPlan columns(Below below, LogicalPlan node, int partitions) {
       List<NamedExpression> list = new ArrayList<>();
-      for (Expression source : sources(below)) {
-        list.add(Expressions.alias(source, "column_" + list.size(), NamedExpression.newExprId()));
+      for (Expression value : values) {
+        list.add(Expressions.alias(value, "column_" + list.size(), NamedExpression.newExprId()));
       }
-      list.addAll(further);
       Expression target = below.keys().isEmpty() // Spark's hash needs arguments
           ? new Literal(0, DataTypes.IntegerType)
           : new HashPartitioning(Scala.seq(below.keys()), partitions).partitionIdExpression();

@@ -73,12 +73,13 @@ final class BlockRows implements Iterator<InternalRow> {
     while (input.hasNext()) {
       InternalRow row = input.next();
       page.add(row);
-      if (page.isFull() || (page.rows() & 1023) == 0) { // long values make arrays grow between two doublings
-        long more = page.isFull() ? page.bytes() : page.bytes() - room.getUsed();
-        if (page.bytes() + (page.isFull() ? more : 0) > budget || !room.take(more)) {
+      boolean isFull = page.isFull();
+      if (isFull || (page.rows() & 1023) == 0) { // long values make arrays grow between two doublings
+        long needed = isFull ? 2 * page.bytes() : page.bytes();
+        if (needed > budget || !room.take(needed - room.getUsed())) {
           break;
         }
-        if (page.isFull()) {
+        if (isFull) {
           page.grow();
         }
       }

@@ -73,16 +73,21 @@ public final class Configured {
 
   /** Whether rows are exchanged as blocks of columns. The setting allows comparison. */
   public static boolean exchangesColumns() {
-    return get(EXCHANGE, "rows").equals("columns");
+    return get(EXCHANGE, "rows").equalsIgnoreCase("columns");
   }
 
   /** Returns how many bytes of rows a task collects before it makes blocks of them. */
   public static long taskBytes() {
-    return JavaUtils.byteStringAsBytes(get(TASK_BYTES, "64m"));
+    return bytes(TASK_BYTES, "64m");
   }
 
   /** Returns how many bytes of blocks a worker holds in memory. */
   public static long workerBytes() {
-    return JavaUtils.byteStringAsBytes(get(WORKER_BYTES, "256m"));
+    return bytes(WORKER_BYTES, "256m");
+  }
+
+  /** Returns a size in bytes. sparkcep/settings.py has checked its text, which may have a space before the unit. */
+  private static long bytes(String key, String otherwise) {
+    return JavaUtils.byteStringAsBytes(get(key, otherwise).replace(" ", ""));
   }
 }
