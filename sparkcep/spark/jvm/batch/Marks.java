@@ -19,8 +19,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * The rules after Spark has planned exchanges and sorts: {@link BlockExchange}, and then the removal of {@link Clustered}, because
  * executors lack the class.
  *
- * <p>Spark offers this extension point for rules about columnar operators. An adaptive query needs {@link BlockExchange} earlier, as
- * a rule that prepares query stages.
+ * <p>Spark offers this extension point for rules about columnar operators. An adaptive query needs {@link BlockExchange} earlier,
+ * as a rule that prepares query stages.
  */
 public final class Marks extends ColumnarRule {
   /** Whether the session of the query being planned has this rule. */
