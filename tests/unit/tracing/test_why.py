@@ -360,7 +360,7 @@ def test_runs_are_dropped():
 
     def runs() -> int:
         gc.collect()
-        return sum(isinstance(one, Run) for one in gc.get_objects())
+        return sum(type(one) is Run for one in gc.get_objects())
 
     assert runs() < 200
     ended = traced.searches[0].farthest()
