@@ -126,22 +126,23 @@ class BlockColumn(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block: the bytes of its description, its rows, and its columns."""
+    """A block: the bytes of its description and what they say, its rows, and its columns."""
 
-    description: bytes
+    text: bytes
+    description: Description
     rows: int
     columns: tuple[BlockColumn, ...]
 
 
-def read_block(data: np.ndarray, description: Description | None = None) -> Block:
+def read_block(data: np.ndarray, before: Block | None = None) -> Block:
     """Reads a block without copying it.
 
     Args:
         data: its bytes. uint8 (n).
-        description: what the block's description says, if it is known already.
+        before: another block of the same task, if there is one.
 
     Raises:
-        MatchRuntimeError: the block is damaged, or of another format.
+        MatchRuntimeError: the block is damaged, of another format, or has other columns than the one before it.
     """
     if len(data) < _HEAD.itemsize:
         raise damaged("it is cut off")
@@ -154,10 +155,12 @@ def read_block(data: np.ndarray, description: Description | None = None) -> Bloc
     at = _HEAD.itemsize
     text = data[at : at + described].tobytes()
     at += _padded(described)
-    known = description or Description.read(text)
-    with_nulls, at = _part(data, at, np.dtype(np.uint8), len(known.types))
+    if before is not None and text != before.text:
+        raise damaged("it has other columns than the blocks before it")
+    description = before.description if before else Description.read(text)
+    with_nulls, at = _part(data, at, np.dtype(np.uint8), len(description.types))
     columns = []
-    for column, null in zip(known.types, with_nulls, strict=True):
+    for column, null in zip(description.types, with_nulls, strict=True):
         nulls = None
         if null:
             nulls, at = _part(data, at, np.dtype(np.uint8), rows)
@@ -172,7 +175,7 @@ def read_block(data: np.ndarray, description: Description | None = None) -> Bloc
         columns.append(BlockColumn(nulls, values, ends))
     if at != len(data):
         raise damaged("it is longer than its rows")
-    return Block(text, rows, tuple(columns))
+    return Block(text, description, rows, tuple(columns))
 
 
 def _part(data: np.ndarray, at: int, dtype: np.dtype, count: int) -> tuple[np.ndarray, int]:

@@ -1,22 +1,19 @@
-"""Holds the columns of a task's blocks: in memory within a budget, beyond it in files that are mapped into memory.
-
-A file loses its name when it is created, so it disappears with the process.
-"""
+"""Columns of rows that a worker holds, before they are ordered."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterable
-from typing import BinaryIO, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from sparkcep.columns.blocks import Block, Description
+from sparkcep.columns.blocks import BlockColumn
+from sparkcep.kernels.arrange import texts as kernels
 
 
 class HeldColumn(NamedTuple):
-    """A column of all rows, in the order of arrival.
+    """A column of some rows.
 
     Attributes:
         values: the values (rows), (rows, 2) for wide decimals, or the bytes of all values. uint8 (bytes).
@@ -28,98 +25,70 @@ class HeldColumn(NamedTuple):
     nulls: np.ndarray | None
     offsets: np.ndarray | None
 
+    @staticmethod
+    def of_block(column: BlockColumn) -> HeldColumn:
+        """Returns a block's column. It shares the block's memory."""
+        if column.ends is None:
+            return HeldColumn(column.values, column.nulls, None)
+        return HeldColumn(column.values, column.nulls, np.concatenate([[0], column.ends]).astype(np.int64))
 
-class HeldColumns:
-    """Collects blocks, and returns their columns once."""
+    @property
+    def rows(self) -> int:
+        return len(self.values) if self.offsets is None else len(self.offsets) - 1
 
-    def __init__(self, description: Description, folder: str | None = None) -> None:
-        """``folder``: for files; None for the system's."""
-        self.description, self.folder = description, folder
-        self.rows = self.spilled = 0
-        self._blocks: list[Block] = []
-        self._bytes = 0
-        self._columns = [_Pieces(values) for values, _ in description.types]
-
-    def add(self, block: Block) -> None:
-        """Takes a block, whose arrays must stay valid."""
-        self._blocks.append(block)
-        self._bytes += sum(array.nbytes for column in block.columns for array in column if array is not None)
-        self.rows += block.rows
-        if self._bytes > self.description.held:
-            self._spill()
-
-    def _spill(self) -> None:
-        for i, pieces in enumerate(self._columns):
-            pieces.take(self._blocks, i)
-            pieces.spill(self.folder)
-        self.spilled += self._bytes
-        self._blocks, self._bytes = [], 0
-
-    def columns(self) -> list[HeldColumn]:
-        """Returns the columns of all rows. To be called once, after the last block."""
-        found = []
-        for i, pieces in enumerate(self._columns):
-            pieces.take(self._blocks, i)
-            found.append(pieces.whole())
-        self._blocks = []
-        return found
+    def sliced(self, low: int, high: int) -> HeldColumn:
+        """Returns the rows from ``low`` to ``high - 1``. They share the memory."""
+        nulls = None if self.nulls is None else self.nulls[low:high]
+        if self.offsets is None:
+            return HeldColumn(self.values[low:high], nulls, None)
+        first, last = self.offsets[low], self.offsets[high]
+        return HeldColumn(self.values[first:last], nulls, self.offsets[low : high + 1] - first)
 
 
-class _Pieces:
-    """The pieces of one column: values, NULL marks, and bounds of values of their own lengths. Files have spilled pieces."""
-
-    def __init__(self, values: np.dtype | None) -> None:
-        self.types = (np.dtype(np.uint8) if values is None else values, np.dtype(np.uint8), np.dtype(np.int64))
-        self.texts, self.any_null, self.end = values is None, False, 0  # end: of the bytes of all values
-        self.arrays: tuple[list[np.ndarray], ...] = ([], [], [np.zeros(1, dtype=np.int64)] if self.texts else [])
-        self.files: list[BinaryIO] = []
-
-    def take(self, blocks: Iterable[Block], column: int) -> None:
-        """Takes the pieces of blocks."""
-        values, nulls, offsets = self.arrays
-        for block in blocks:
-            found = block.columns[column]
-            self.any_null |= found.nulls is not None
-            values.append(found.values)
-            nulls.append(np.zeros(block.rows, dtype=np.uint8) if found.nulls is None else found.nulls)
-            if found.ends is not None:
-                offsets.append(self.end + found.ends.astype(np.int64))
-                self.end += len(found.values)
-
-    def spill(self, folder: str | None) -> None:
-        """Moves the pieces to files."""
-        if not self.files:
-            self.files = [tempfile.TemporaryFile(dir=folder) for _ in self.arrays]  # closed with the process
-        self._write()
-
-    def _write(self) -> None:
-        for file, arrays in zip(self.files, self.arrays, strict=True):
-            for array in arrays:
-                file.write(np.ascontiguousarray(array).data)
-            arrays.clear()
-
-    def whole(self) -> HeldColumn:
-        """Returns the column. Its pieces are given up."""
-        if self.files:
-            self._write()
-            values, nulls, offsets = map(_mapped, self.files, self.types)
-        else:
-            if not self.any_null:
-                self.arrays[1].clear()
-            values, nulls, offsets = map(_joined, self.arrays, self.types)
-        return HeldColumn(values, nulls if self.any_null else None, offsets if self.texts else None)
+def byte_count(columns: Sequence[HeldColumn]) -> int:
+    """Returns how many bytes these columns have."""
+    return sum(array.nbytes for column in columns for array in column if array is not None)
 
 
-def _joined(arrays: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    whole = np.concatenate(arrays) if arrays else np.zeros(0, dtype)
-    arrays.clear()
-    return whole
+def joined(pieces: Sequence[HeldColumn]) -> HeldColumn:
+    """Returns one column with the rows of all pieces, of which there is at least one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    nulls = None
+    if any(piece.nulls is not None for piece in pieces):
+        nulls = np.concatenate([np.zeros(piece.rows, dtype=np.uint8) if piece.nulls is None else piece.nulls for piece in pieces])
+    offsets = None
+    if pieces[0].offsets is not None:
+        ends = np.cumsum([len(piece.values) for piece in pieces])
+        offsets = np.concatenate([pieces[0].offsets, *(piece.offsets[1:] + end for piece, end in zip(pieces[1:], ends, strict=False) if piece.offsets is not None)])
+    return HeldColumn(np.concatenate([piece.values for piece in pieces]), nulls, offsets)
 
 
-def _mapped(file: BinaryIO, dtype: np.dtype) -> np.ndarray:
-    """Returns the content of a file, mapped."""
-    file.flush()
-    if os.fstat(file.fileno()).st_size == 0:
-        return np.zeros(0, dtype)
-    # "c": pages that are written become the process's own; kernels take no arrays that are read-only
-    return np.asarray(np.memmap(file, dtype=dtype, mode="c"))
+def taken(column: HeldColumn, rows: np.ndarray | slice) -> HeldColumn:
+    """Returns these rows of a column, in this order. A slice shares the memory."""
+    if isinstance(rows, slice):
+        return column.sliced(rows.start, rows.stop)
+    nulls = None if column.nulls is None else column.nulls[rows]
+    if column.offsets is None:
+        return HeldColumn(column.values[rows], nulls, None)
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum((column.offsets[1:] - column.offsets[:-1])[rows], out=offsets[1:])
+    values = np.empty(offsets[-1], dtype=np.uint8)
+    kernels.copy_texts(column.values, column.offsets, rows, values)
+    return HeldColumn(values, nulls, offsets)
+
+
+def to_arrow(column: HeldColumn, arrow: pa.DataType) -> pa.Array:
+    """Returns a column as an Arrow array of a type that its values have."""
+    count, nulls = column.rows, column.nulls
+    valid = None if nulls is None or not nulls.any() else pa.py_buffer(np.packbits(nulls == 0, bitorder="little"))
+    values = column.values
+    if column.offsets is not None:
+        large = pa.types.is_large_string(arrow) or pa.types.is_large_binary(arrow)
+        ends = column.offsets.astype(np.int64 if large else np.int32)
+        return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(values))])
+    if pa.types.is_boolean(arrow):
+        return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(np.packbits(values != 0, bitorder="little"))])
+    if pa.types.is_decimal(arrow) and values.ndim == 1:
+        values = np.stack([values, values >> 63], axis=1)
+    return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(np.ascontiguousarray(values))])

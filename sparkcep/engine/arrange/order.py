@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.blocks import Order
 from sparkcep.engine.arrange.groups import RowsByKey, group_rows, index_type
-from sparkcep.engine.arrange.held_columns import HeldColumn
+from sparkcep.engine.arrange.held_columns import HeldColumn, taken
 from sparkcep.kernels.arrange import order as kernels
 
 _SIGN = np.int64(np.iinfo(np.int64).min)
@@ -102,7 +102,22 @@ def ordered(groups: RowsByKey, words: Sequence[np.ndarray], count: int) -> RowsB
     return RowsByKey(rows, groups.bounds)
 
 
+def order_of_keys(groups: RowsByKey, keys: Sequence[HeldColumn]) -> RowsByKey:
+    """Returns the groups in the order of their keys: any order that is the same for all rows of a task."""
+    count = len(groups.bounds) - 1
+    firsts = groups.bounds[:-1] if groups.rows is None else groups.rows[groups.bounds[:-1]]
+    words = [word for key in keys for word in order_words(taken(key, firsts), Order(0, descending=False, nulls_first=True))]
+    places = np.lexsort(words[::-1]) if words else np.arange(count)
+    if (places[1:] > places[:-1]).all():
+        return groups
+    sizes = np.diff(groups.bounds)[places]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    moved = np.repeat(groups.bounds[:-1][places] - bounds[:-1], sizes) + np.arange(bounds[-1])
+    return RowsByKey(moved if groups.rows is None else groups.rows[moved], bounds)
+
+
 def run_kernels() -> None:
     """Runs each kernel of this package over a few rows."""
     count = 2000  # so many keys that their table grows
     ordered(group_rows([np.arange(count) % (count // 2)], count), [-np.arange(count)], count)
+    taken(HeldColumn(np.zeros(1, dtype=np.uint8), None, np.array([0, 1])), np.zeros(1, dtype=np.intp))

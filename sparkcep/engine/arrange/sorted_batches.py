@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.blocks import Description, damaged, read_block
+from sparkcep.columns.blocks import Block, Description, read_block
 from sparkcep.engine.arrange.groups import group_rows
-from sparkcep.engine.arrange.held_columns import HeldColumn, HeldColumns
-from sparkcep.engine.arrange.order import key_words, order_words, ordered, texts
+from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, joined, taken, to_arrow
+from sparkcep.engine.arrange.order import key_words, order_of_keys, order_words, ordered
+from sparkcep.engine.arrange.sorted_runs import SortedRuns, needed_bytes
 
 BLOCK = 1  # the place of the column with blocks
 
 
 @dataclass
 class Arranged:
-    """Counts of a task: rows, keys, and bytes that were written to files."""
+    """Counts of a task: its rows, and the runs and bytes that were written to a file."""
 
     rows: int = 0
-    keys: int = 0
+    runs: int = 0
     spilled: int = 0
 
 
@@ -41,78 +42,87 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, arra
     Raises:
         MatchRuntimeError: a block is damaged.
     """
-    held: HeldColumns | None = None
-    text = b""
-    for data in _blocks(batches):
-        block = read_block(data, held.description if held else None)
-        if held is None:
-            text = block.description
-            held = HeldColumns(Description.read(text), os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
-        elif block.description != text:
-            raise damaged("it has other columns than the blocks before it")
-        held.add(block)
-    if held is None or not held.rows:
+    arranged = arranged or Arranged()
+    for columns, order, types in _sorted(_blocks(batches), arranged):
+        step = max(1, min(rows, size * columns[0].rows // max(1, byte_count(columns))))
+        low, high = (order.start, order.stop) if isinstance(order, slice) else (0, len(order))
+        for first in range(low, high, step):
+            last = min(first + step, high)
+            yield from _halved(columns, types, slice(first, last) if isinstance(order, slice) else order[first:last].astype(np.intp), size)
+
+
+def _sorted(blocks: Iterable[Block], arranged: Arranged) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice, list[pa.DataType]]]:
+    """Yields columns that go to the engine, the next rows of them in their order, and the columns' types."""
+    described, runs = None, None
+    held: list[list[HeldColumn]] = []
+    used = 0
+    for block in blocks:
+        described = described or block.description
+        held.append([HeldColumn.of_block(column) for column in block.columns])
+        used += needed_bytes(described, held[-1])
+        arranged.rows += block.rows
+        if used > described.held:
+            runs = runs or SortedRuns(described, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
+            _write(runs, described, held)
+            held, used = [], 0
+    if described is None or not arranged.rows:
         return
-    described, columns = held.description, held.columns()
-    groups = group_rows([word for key in described.keys for word in key_words(columns[key])], held.rows)
-    groups = ordered(groups, [word for by in described.order for word in order_words(columns[by.column], by)], held.rows)
-    if arranged is not None:
-        arranged.rows, arranged.keys, arranged.spilled = held.rows, len(groups.bounds) - 1, held.spilled
-    sent = list(zip(columns, (arrow for _, arrow in described.types), strict=True))[: described.sent]
-    step = max(1, min(rows, size * held.rows // max(1, sum(_bytes(column) for column, _ in sent))))
-    for low in range(0, held.rows, step):
-        high = min(low + step, held.rows)
-        places = slice(low, high) if groups.rows is None else groups.rows[low:high].astype(np.intp)
-        yield from _halved(sent, places, high - low, size)
+    types = [arrow for _, arrow in described.types][: described.sent]
+    if runs is None:
+        columns = _joined(held)
+        order = _order(described, columns, by_keys=False)
+        yield columns[: described.sent], slice(0, arranged.rows) if order is None else order, types
+        return
+    if held:
+        _write(runs, described, held)
+    arranged.runs, arranged.spilled = len(runs), runs.bytes
+    for columns, places in runs.merged(lambda columns: _order(described, columns, by_keys=True)):
+        yield columns[: described.sent], places, types
 
 
-def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[np.ndarray]:
+def _joined(blocks: list[list[HeldColumn]]) -> list[HeldColumn]:
+    """Returns the columns of all blocks, and gives up the blocks."""
+    columns = [joined(column) for column in zip(*blocks, strict=True)]
+    blocks.clear()
+    return columns
+
+
+def _write(runs: SortedRuns, described: Description, blocks: list[list[HeldColumn]]) -> None:
+    columns = _joined(blocks)
+    runs.write(columns, _order(described, columns, by_keys=True))
+
+
+def _order(described: Description, columns: Sequence[HeldColumn], *, by_keys: bool) -> np.ndarray | None:
+    """Returns the rows key by key, each key's by ORDER BY; None if they are so already. ``by_keys``: keys ascend, else they have any order."""
+    count = columns[0].rows
+    groups = group_rows([word for key in described.keys for word in key_words(columns[key])], count)
+    groups = ordered(groups, [word for by in described.order for word in order_words(columns[by.column], by)], count)
+    return (order_of_keys(groups, [columns[key] for key in described.keys]) if by_keys else groups).rows
+
+
+def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+    """Yields blocks that have one description."""
+    first: Block | None = None
     for batch in batches:
-        for block in batch.column(BLOCK):
-            yield np.frombuffer(block.as_buffer(), dtype=np.uint8)
+        for data in batch.column(BLOCK):
+            block = read_block(np.frombuffer(data.as_buffer(), dtype=np.uint8), first)
+            first = first or block
+            yield block
 
 
-def _bytes(column: HeldColumn) -> int:
-    return sum(array.nbytes for array in column if array is not None)
-
-
-def _halved(sent: list[tuple[HeldColumn, pa.DataType]], places: slice | np.ndarray, count: int, size: int) -> Iterator[pa.RecordBatch]:
+def _halved(columns: Sequence[HeldColumn], types: Sequence[pa.DataType], places: slice | np.ndarray, size: int) -> Iterator[pa.RecordBatch]:
     """Yields these rows as one batch, or as several if long values come together."""
-    if count > 1 and sum(_gathered_bytes(column, places) for column, _ in sent) > 2 * size:
+    count = places.stop - places.start if isinstance(places, slice) else len(places)
+    if count > 1 and sum(_text_bytes(column, places) for column in columns) > 2 * size:
         half = count // 2
         parts = (slice(places.start, places.start + half), slice(places.start + half, places.stop)) if isinstance(places, slice) else (places[:half], places[half:])
-        yield from _halved(sent, parts[0], half, size)
-        yield from _halved(sent, parts[1], count - half, size)
+        for part in parts:
+            yield from _halved(columns, types, part, size)
         return
-    yield pa.RecordBatch.from_arrays([gather(column, arrow, places, count) for column, arrow in sent], names=[str(i) for i in range(len(sent))])
+    yield pa.RecordBatch.from_arrays([to_arrow(taken(column, places), arrow) for column, arrow in zip(columns, types, strict=True)], names=[str(i) for i in range(len(types))])
 
 
-def _gathered_bytes(column: HeldColumn, places: slice | np.ndarray) -> int:
+def _text_bytes(column: HeldColumn, places: slice | np.ndarray) -> int:
     if column.offsets is None:
         return 0
     return int((column.offsets[1:][places] - column.offsets[:-1][places]).sum())
-
-
-def gather(column: HeldColumn, arrow: pa.DataType, places: slice | np.ndarray, count: int) -> pa.Array:
-    """Returns the values at these places as an Arrow array."""
-    nulls = None if column.nulls is None else column.nulls[places]
-    valid = None if nulls is None or not nulls.any() else pa.py_buffer(np.packbits(nulls == 0, bitorder="little"))
-    if column.offsets is not None:
-        return _gather_texts(column, arrow, places, count, valid)
-    values = column.values[places]
-    if pa.types.is_boolean(arrow):
-        return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(np.packbits(values != 0, bitorder="little"))])
-    if pa.types.is_decimal(arrow) and values.ndim == 1:
-        values = np.stack([values, values >> 63], axis=1)
-    return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(np.ascontiguousarray(values))])
-
-
-def _gather_texts(column: HeldColumn, arrow: pa.DataType, places: slice | np.ndarray, count: int, valid: pa.Buffer | None) -> pa.Array:
-    taken = texts(column)[places] if isinstance(places, slice) else texts(column).take(pa.array(places))
-    _, offsets, data = taken.buffers()
-    found = np.frombuffer(offsets, dtype=np.int64)[taken.offset : taken.offset + count + 1]
-    first = found[0] if count else 0
-    large = pa.types.is_large_string(arrow) or pa.types.is_large_binary(arrow)
-    ends = (found - first).astype(np.int64 if large else np.int32)
-    data = data.slice(int(first)) if data is not None else pa.py_buffer(b"")
-    return pa.Array.from_buffers(arrow, count, [valid, pa.py_buffer(ends), data])

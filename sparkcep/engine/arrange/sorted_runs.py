@@ -1,0 +1,161 @@
+"""Orders rows that are more than a worker may hold: sorted runs in a file, which are merged (external merge sort).
+
+Each run has as many rows as the worker holds, sorted by their keys and by ORDER BY. A merge reads the next rows of every run and
+sorts them. No row that was not read comes before the last one read of its own run. So all rows are final that come before or at the
+first of these last rows. The others stay for the next step.
+
+Example: of the runs ``1 4 8`` and ``2 3 5`` two rows each are read. The last ones are 4 and 3, so ``1 2 3`` are final and 4 stays.
+
+The file loses its name when it is created, so it disappears with the process.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.columns.blocks import Description
+from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, joined, taken
+
+_COPIES = 2  # of columns: their pieces, and the pieces joined
+_WORD = 8  # bytes; keys and ORDER BY need up to two words for each of their columns and row
+_WRITTEN_ROWS = 1 << 16  # that are copied at once when a run is written
+
+
+def needed_bytes(description: Description, columns: Sequence[HeldColumn]) -> int:
+    """Returns the memory that ordering these rows needs."""
+    words = 3 + 2 * (len(description.keys) + len(description.order))
+    return _COPIES * byte_count(columns) + _WORD * words * columns[0].rows
+
+
+class _StoredColumn(NamedTuple):
+    """Where the arrays of a column begin in the file; None for an array that the column does not have."""
+
+    values: int
+    nulls: int | None
+    offsets: int | None
+
+
+class _Run:
+    """Sorted rows in the file, and those of them that were read and are not final yet."""
+
+    def __init__(self, columns: list[_StoredColumn], count: int) -> None:
+        self.stored, self.count = columns, count
+        self.read = 0  # rows
+        self.columns: list[HeldColumn] = []
+        self.rows = 0  # of columns
+
+    @property
+    def ended(self) -> bool:
+        """Whether all rows were read."""
+        return self.read == self.count
+
+
+class SortedRuns:
+    """Sorted runs of a task's rows."""
+
+    def __init__(self, description: Description, folder: str | None) -> None:
+        """``folder``: for the file; None for the system's."""
+        self._types = [np.dtype(np.uint8) if values is None else values for values, _ in description.types]
+        self._description = description
+        self._file = tempfile.TemporaryFile(dir=folder)  # closed with the process
+        self._runs: list[_Run] = []
+        self.bytes = 0  # of the file
+        self._needed = 0  # to order all rows at once
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def write(self, columns: Sequence[HeldColumn], order: np.ndarray | None) -> None:
+        """Writes a run. ``order``: the rows in their order; None if they have it already."""
+        stored, count = [], columns[0].rows
+        parts = [slice(low, min(low + _WRITTEN_ROWS, count)) if order is None else order[low : low + _WRITTEN_ROWS].astype(np.intp) for low in range(0, count, _WRITTEN_ROWS)]
+        for column in columns:
+            values, nulls, offsets, end = self._file.tell(), None, None, 0
+            for part in parts:
+                self._append(taken(column, part).values)
+            if column.nulls is not None:
+                nulls = self._file.tell()
+                for part in parts:
+                    self._append(column.nulls[part])
+            if column.offsets is not None:
+                offsets, lengths = self._file.tell(), column.offsets[1:] - column.offsets[:-1]
+                self._append(np.zeros(1, dtype=np.int64))
+                for part in parts:
+                    ends = end + np.cumsum(lengths[part])
+                    self._append(ends)
+                    end = int(ends[-1])
+            stored.append(_StoredColumn(values, nulls, offsets))
+        self._runs.append(_Run(stored, count))
+        self._needed += needed_bytes(self._description, columns)
+
+    def _append(self, array: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(array).data)
+        self.bytes += array.nbytes
+
+    def merged(self, ordered: Callable[[list[HeldColumn]], np.ndarray | None]) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice]]:
+        """Yields columns with the next rows, and these rows in their order.
+
+        Args:
+            ordered: returns the rows of columns in their order; None if they have it already. Rows that tie keep their order.
+        """
+        self._file.flush()
+        total, runs = sum(run.count for run in self._runs), self._runs
+        while runs := [run for run in runs if run.rows or not run.ended]:
+            share = self._description.held // len(runs)
+            each = max(1, share * total // self._needed)
+            for run in runs:
+                if not run.ended and run.rows <= each // 2:
+                    self._read(run, each - run.rows, share // _COPIES)
+            columns = [joined([run.columns[i] for run in runs]) for i in range(len(self._types))]
+            ends = np.cumsum([run.rows for run in runs])
+            rows = ordered(columns)
+            final = _final(rows, [int(end) - 1 for run, end in zip(runs, ends, strict=True) if not run.ended], int(ends[-1]))
+            if rows is None:
+                yield columns, slice(0, final)
+                taken_rows = np.minimum(ends, final)
+            else:
+                yield columns, rows[:final]
+                taken_rows = np.searchsorted(np.sort(rows[:final]), ends)
+            for run, used in zip(runs, np.diff(taken_rows, prepend=0), strict=True):
+                run.columns = [column.sliced(int(used), run.rows) for column in run.columns]
+                run.rows -= int(used)
+
+    def _read(self, run: _Run, rows: int, size: int) -> None:
+        """Reads the next rows of a run: at least one, and then at most ``rows`` with at most ``size`` bytes of values of their own lengths."""
+        low, high = run.read, min(run.read + max(1, rows), run.count)
+        for column in run.stored:
+            if column.offsets is not None:
+                bounds = self._array(column.offsets, np.dtype(np.int64), low, high + 1)
+                high = max(low + 1, low + int(np.searchsorted(bounds - bounds[0], size, side="right")) - 1)
+        found = []
+        for column, dtype in zip(run.stored, self._types, strict=True):
+            nulls = None if column.nulls is None else self._array(column.nulls, np.dtype(np.uint8), low, high)
+            if column.offsets is None:
+                found.append(HeldColumn(self._array(column.values, dtype, low, high), nulls, None))
+                continue
+            bounds = self._array(column.offsets, np.dtype(np.int64), low, high + 1)
+            found.append(HeldColumn(self._array(column.values, dtype, int(bounds[0]), int(bounds[-1])), nulls, bounds - bounds[0]))
+        run.columns = [joined(pair) for pair in zip(run.columns, found, strict=True)] if run.rows else found
+        run.rows += high - low
+        run.read = high
+
+    def _array(self, at: int, dtype: np.dtype, low: int, high: int) -> np.ndarray:
+        """Returns the values from ``low`` to ``high - 1`` of the array that begins at the byte ``at``."""
+        self._file.seek(at + low * dtype.itemsize)
+        found = np.fromfile(self._file, dtype.base, (high - low) * (dtype.itemsize // dtype.base.itemsize))
+        return found.reshape(-1, *dtype.shape)
+
+
+def _final(rows: np.ndarray | None, lasts: list[int], count: int) -> int:
+    """Returns how many rows, in their order, come before or at the first of the ``lasts``; all if there are none."""
+    if not lasts:
+        return count
+    if rows is None:
+        return lasts[0] + 1
+    is_last = np.zeros(count, dtype=bool)
+    is_last[lasts] = True
+    return int(np.argmax(is_last[rows])) + 1
