@@ -36,7 +36,7 @@ SIZES = {"sparkcep.exchange.taskBytes": "1", "sparkcep.exchange.workerBytes": "1
 
 
 @pytest.fixture(scope="module")
-def exchanged(spark):
+def exchanged(spark, tmp_path_factory):
     if not hasattr(spark, "_jvm"):
         pytest.skip("a classic session is needed")
     if find_java_tool("javac") is None:
@@ -44,6 +44,9 @@ def exchanged(spark):
     columns = ", ".join(f"IF(hash(id, {i}) % 7 = 0, NULL, {sql}) AS `{name}`" for i, (name, sql) in enumerate(TYPES.items()))
     spark.sql(f"CREATE OR REPLACE TEMP VIEW of_types AS SELECT id, {columns} FROM (SELECT hash(id) % 1000 + 1000 AS id FROM range(0, 300, 1, 3))")
     spark.conf.set("sparkcep.exchange", "columns")
+    stored = str(tmp_path_factory.mktemp("blocks") / "stored")
+    spark.table("of_types").write.parquet(stored)
+    spark.read.parquet(stored).createOrReplaceTempView("stored_types")
     yield spark
     spark.conf.unset("sparkcep.exchange")
 
@@ -52,13 +55,14 @@ def plan_of(spark, query: str) -> str:
     return spark.sql(query)._jdf.queryExecution().executedPlan().toString()
 
 
-def clause(partition: str, order: str) -> str:
-    return f"of_types MATCH_RECOGNIZE ({partition} ORDER BY {order}, id MEASURES COUNT(*) AS place ALL ROWS PER MATCH PATTERN (A+) DEFINE A AS TRUE)"
+def clause(partition: str, order: str, table: str = "of_types") -> str:
+    return f"{table} MATCH_RECOGNIZE ({partition} ORDER BY {order}, id MEASURES COUNT(*) AS place ALL ROWS PER MATCH PATTERN (A+) DEFINE A AS TRUE)"
 
 
-@pytest.mark.parametrize("sizes", [{}, SIZES], ids=["one block", "small blocks"])
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_order_of_each_type(exchanged, adaptive, sizes):
+@pytest.mark.parametrize("table, adaptive, sizes", [
+    ("of_types", "true", {}), ("of_types", "false", SIZES), ("stored_types", "false", {}), ("stored_types", "true", SIZES),
+], ids=["rows", "rows, small blocks", "batches", "batches, small blocks"])  # fmt: skip
+def test_order_of_each_type(exchanged, table, adaptive, sizes):
     for key, value in {"spark.sql.adaptive.enabled": adaptive, **sizes}.items():
         exchanged.conf.set(key, value)
     try:
@@ -66,11 +70,14 @@ def test_order_of_each_type(exchanged, adaptive, sizes):
         for i, name in enumerate(NAMES):
             key, how = NAMES[(i + 4) % len(NAMES)], ("", "DESC", "NULLS LAST", "DESC NULLS FIRST")[i % 4]
             for partition in (f"PARTITION BY `{key}`", f"PARTITION BY `{key}`, `{NAMES[i - 3]}`", ""):
-                ours.append(f"SELECT '{name} {partition}' AS t, id, place FROM {clause(partition, f'`{name}` {how}')}")
+                ours.append(f"SELECT '{name} {partition}' AS t, id, place FROM {clause(partition, f'`{name}` {how}', table)}")
                 sparks.append(f"SELECT '{name} {partition}' AS t, id, row_number() OVER ({partition} ORDER BY `{name}` {how}, id) FROM of_types")
         query = " UNION ALL ".join(ours[:: 3 if sizes else 1])
         assert plan_of(exchanged, query).count("MatchBlocks") == len(ours[:: 3 if sizes else 1])
-        found = exchanged.sql(query).collect()
+        frame = exchanged.sql(query)
+        found = frame.collect()
+        reads_batches = [node.getClass().getSimpleName() for _, node in nodes(frame._jdf.queryExecution().executedPlan()) if node.nodeName() == "MatchBlocks"]
+        assert set(reads_batches) == {"BatchBlocksExec" if table == "stored_types" else "BlocksExec"}
         assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(" UNION ALL ".join(sparks[:: 3 if sizes else 1])).collect()))
     finally:
         for key in ("spark.sql.adaptive.enabled", *sizes):
@@ -97,6 +104,38 @@ def test_the_output_is_distributed_by_the_keys(exchanged):
         exchanged.conf.set("spark.sql.shuffle.partitions", "2")
     counted = {row.k: row.n for row in exchanged.sql("SELECT `string` AS k, count(*) AS n FROM of_types WHERE `string` IS NOT NULL GROUP BY `string`").collect()}
     assert {row.k: row.n for row in rows} == {row.k: row.m for row in rows} == counted
+
+
+def test_conditions_and_computed_columns_over_batches(exchanged):
+    """What lies between a table's batches and the clause is evaluated for each row: filters, expressions, a key that is computed."""
+    below = "(SELECT `int` + 1 AS more, upper(`string`) AS name, `double`, id FROM stored_types WHERE id % 3 > 0 AND (`int` IS NULL OR `int` + 1 > 0))"
+    query = f"SELECT more, name, `double`, id, place FROM {clause('PARTITION BY name', '`double` DESC, more', below)}"
+    frame = exchanged.sql(query)
+    rows = frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    assert [node.getClass().getSimpleName() for _, node in nodes(plan) if node.nodeName() == "MatchBlocks"] == ["BatchBlocksExec"]
+    expected = exchanged.sql(f"SELECT *, row_number() OVER (PARTITION BY name ORDER BY `double` DESC, more, id) FROM {below}").collect()
+    assert sorted(map(str, map(tuple, rows))) == sorted(map(str, map(tuple, expected))) and rows
+
+
+def test_a_scalar_subquery_below_is_evaluated(exchanged):
+    below = "(SELECT *, `int` - (SELECT max(id) FROM stored_types) AS less FROM stored_types WHERE id > (SELECT avg(id) FROM stored_types))"
+    query = f"SELECT id, less, place FROM {clause('PARTITION BY `boolean`', '`date`', below)}"
+    assert "MatchBlocks" in plan_of(exchanged, query)
+    expected = exchanged.sql(f"SELECT id, less, row_number() OVER (PARTITION BY `boolean` ORDER BY `date`, id) FROM {below}").collect()
+    assert sorted(map(str, map(tuple, exchanged.sql(query).collect()))) == sorted(map(str, map(tuple, expected))) and expected
+
+
+def test_long_values_of_few_rows(exchanged):
+    """A row of megabytes: a task's budget is asked before the next 1,000 rows."""
+    exchanged.conf.set("sparkcep.exchange.taskBytes", "1m")
+    try:
+        below = "(SELECT id, repeat(string(id % 10), 500000 + int(id)) AS text FROM range(0, 40, 1, 1))"
+        query = f"SELECT id, length(text), place, crc32(text) FROM {clause('PARTITION BY 1', 'id % 7', below)}"
+        found = exchanged.sql(query).collect()
+        assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(f"SELECT id, length(text), row_number() OVER (ORDER BY id % 7, id), crc32(text) FROM {below}").collect()))
+    finally:
+        exchanged.conf.unset("sparkcep.exchange.taskBytes")
 
 
 def test_two_clauses_with_the_same_keys_are_exchanged_once(exchanged):

@@ -16,8 +16,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The rules after Spark has planned exchanges and sorts: {@link BlockExchange}, and then the removal of {@link Clustered}, because
- * executors lack the class.
+ * The rules after Spark has planned exchanges and sorts: {@link BlockExchange}, then the removal of {@link Clustered}, because
+ * executors lack the class, and blocks of batches ({@link BlockExchange#overBatches}).
  *
  * <p>Spark offers this extension point for rules about columnar operators. An adaptive query needs {@link BlockExchange} earlier,
  * as a rule that prepares query stages.
@@ -62,7 +62,7 @@ public final class Marks extends ColumnarRule {
     return new Rule<>() {
       @Override
       public SparkPlan apply(SparkPlan plan) {
-        return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof Clustered, node -> node.children().head()));
+        return BlockExchange.overBatches((SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof Clustered, node -> node.children().head())));
       }
     };
   }

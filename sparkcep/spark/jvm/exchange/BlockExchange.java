@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -56,6 +57,11 @@ public final class BlockExchange extends Rule<SparkPlan> {
       return plan;
     }
     return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof MapInArrowExec, node -> replaced((MapInArrowExec) node)));
+  }
+
+  /** Makes blocks of batches of columns where a plan has them. For plans with {@link ColumnarToRowExec}. */
+  public static SparkPlan overBatches(SparkPlan plan) {
+    return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof BlocksExec, node -> BatchBlocksExec.of((BlocksExec) node)));
   }
 
   private static SparkPlan replaced(MapInArrowExec operator) {

@@ -1,7 +1,6 @@
 package org.sparkcep.exchange;
 
 import java.util.Arrays;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -25,6 +24,7 @@ final class BlockPage {
   private final byte[] description;
   private final int fields;
   private final ColumnBuffer[] columns;
+  private final ColumnBuffer[] texts; // columns with values of their own lengths
   private final int partitions;
   private int[] targets; // the target partition of each row
   private int rows;
@@ -47,16 +47,12 @@ final class BlockPage {
       StructField field = input.apply(i);
       columns[i] = new ColumnBuffer(field.dataType(), ColumnType.of(field.dataType()), FIRST_ROWS);
     }
+    texts = Arrays.stream(columns).filter(ColumnBuffer::hasLengths).toArray(ColumnBuffer[]::new);
     targets = new int[FIRST_ROWS];
   }
 
   int rows() {
     return rows;
-  }
-
-  /** Whether the next row needs more room. */
-  boolean isFull() {
-    return rows == targets.length;
   }
 
   /** Doubles the room for rows. */
@@ -77,11 +73,36 @@ final class BlockPage {
     return sum;
   }
 
-  void add(InternalRow row) {
+  /** Returns how many rows can be added before the page must grow. */
+  int space() {
+    return targets.length - rows;
+  }
+
+  /** Whether values of their own lengths needed more room since the last call. */
+  boolean hasGrown() {
+    boolean found = false;
+    for (ColumnBuffer text : texts) {
+      found |= text.hasGrown();
+    }
+    return found;
+  }
+
+  /** Returns the values of a column, which are added before the page's rows are ({@link #added}). */
+  ColumnBuffer column(int i) {
+    return columns[i];
+  }
+
+  /** Adds a row: the values of the columns, and last the target partition. */
+  void add(UnsafeRow row) {
     for (int i = 0; i < columns.length; i++) {
       columns[i].add(row, i, rows);
     }
-    targets[rows++] = row.getInt(columns.length);
+    added(row.getInt(columns.length));
+  }
+
+  /** Adds a row whose values were added. */
+  void added(int target) {
+    targets[rows++] = target;
   }
 
   /** Ends adding: blocks can be taken. Rows of a target partition keep their order (counting sort). */

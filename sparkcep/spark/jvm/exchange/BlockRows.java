@@ -1,6 +1,7 @@
 package org.sparkcep.exchange;
 
 import java.io.IOException;
+import java.io.Serializable;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
 import org.apache.spark.TaskContext;
@@ -14,9 +15,17 @@ import org.apache.spark.util.TaskCompletionListener;
 /** The blocks of a task's rows. Collects rows within a budget of memory, and then returns their blocks, partition by partition. */
 final class BlockRows implements Iterator<InternalRow> {
   /** The metrics of the operator. */
-  record Counts(SQLMetric rows, SQLMetric blocks, SQLMetric bytes, SQLMetric nanos) implements java.io.Serializable {}
+  record Counts(SQLMetric rows, SQLMetric blocks, SQLMetric bytes, SQLMetric nanos) implements Serializable {}
 
-  private final Iterator<InternalRow> input;
+  /** Rows that become blocks. */
+  interface Input {
+    boolean hasNext();
+
+    /** Adds the next rows to a page that has space: at least one, and at most as many as there is space for. */
+    void add(BlockPage page);
+  }
+
+  private final Input input;
   private final BlockPage page;
   private final int[] numbers;
   private final long budget;
@@ -25,7 +34,7 @@ final class BlockRows implements Iterator<InternalRow> {
   private boolean giving;
   private UnsafeRow ready;
 
-  BlockRows(Iterator<InternalRow> input, BlockPage page, int[] numbers, long budget, Counts counts) {
+  BlockRows(Input input, BlockPage page, int[] numbers, long budget, Counts counts) {
     this.input = input;
     this.page = page;
     this.numbers = numbers;
@@ -71,10 +80,9 @@ final class BlockRows implements Iterator<InternalRow> {
   /** Collects rows until the budget is used up, Spark has no more memory for this task, or there are no more rows. */
   private void collect() {
     while (input.hasNext()) {
-      InternalRow row = input.next();
-      page.add(row);
-      boolean isFull = page.isFull();
-      if (isFull || (page.rows() & 1023) == 0) { // long values make arrays grow between two doublings
+      input.add(page);
+      boolean isFull = page.space() == 0;
+      if (page.hasGrown() || isFull) {
         long needed = isFull ? 2 * page.bytes() : page.bytes();
         if (needed > budget || !room.take(needed - room.getUsed())) {
           break;

@@ -1,5 +1,6 @@
 package org.sparkcep.exchange;
 
+import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -9,6 +10,7 @@ import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
@@ -27,15 +29,15 @@ import scala.collection.immutable.Seq;
  * <p>An output row is a number, the bytes of a block ({@link BlockPage}), and perhaps a NULL. Spark's hash partitioning sends the
  * number to the block's partition.
  */
-public final class BlocksExec extends SparkPlan implements Members {
+public class BlocksExec extends SparkPlan implements Members {
   private static final long serialVersionUID = 1L;
   private static final int SEED = 42; // of Spark's hash partitioning
 
-  private final int partitions;
-  private final String description;
-  private final long budget;
-  private final Seq<Attribute> blocks;
-  private final SparkPlan child;
+  protected final int partitions;
+  protected final String description;
+  protected final long budget;
+  protected final Seq<Attribute> blocks;
+  protected final SparkPlan child;
   private transient Map<String, SQLMetric> counted;
 
   public BlocksExec(int partitions, String description, long budget, Seq<Attribute> blocks, SparkPlan child) {
@@ -94,10 +96,15 @@ public final class BlocksExec extends SparkPlan implements Members {
 
   @Override
   public RDD<InternalRow> doExecute() {
+    Task task = task(child.output());
+    return child.execute().toJavaRDD().mapPartitions((FlatMapFunction<Iterator<InternalRow>, InternalRow>) rows -> task.blocks(new RowInput(rows))).rdd();
+  }
+
+  /** Returns what a task does with rows of these columns. */
+  protected final Task task(Seq<Attribute> columns) {
     Map<String, SQLMetric> found = counted();
     BlockRows.Counts counts = new BlockRows.Counts(found.get("rowsInBlocks"), found.get("blocks"), found.get("bytes"), found.get("nanos"));
-    Task task = new Task(DataTypeUtils.fromAttributes(child.output()), partitions, description, blocks.size(), budget, counts);
-    return child.execute().toJavaRDD().mapPartitions(task).rdd();
+    return new Task(DataTypeUtils.fromAttributes(columns), partitions, description, blocks.size(), budget, counts);
   }
 
   /** Returns for each of {@code partitions} an int that Spark's hash partitioning sends to it. */
@@ -115,13 +122,25 @@ public final class BlocksExec extends SparkPlan implements Members {
     return numbers;
   }
 
-  /** What a task of the operator does. */
-  private record Task(StructType input, int partitions, String description, int fields, long budget, BlockRows.Counts counts)
-      implements FlatMapFunction<Iterator<InternalRow>, InternalRow> {
-    @Override
-    public Iterator<InternalRow> call(Iterator<InternalRow> rows) {
+  /** What a task of the operator does. {@code input}: the columns of blocks, and last the target partition. */
+  protected record Task(StructType input, int partitions, String description, int fields, long budget, BlockRows.Counts counts)
+      implements Serializable {
+    Iterator<InternalRow> blocks(BlockRows.Input rows) {
       BlockPage page = new BlockPage(input, partitions, description.getBytes(StandardCharsets.UTF_8), fields);
       return new BlockRows(rows, page, numbers(partitions), budget, counts);
+    }
+  }
+
+  /** Rows, which come one by one. */
+  private record RowInput(Iterator<InternalRow> rows) implements BlockRows.Input {
+    @Override
+    public boolean hasNext() {
+      return rows.hasNext();
+    }
+
+    @Override
+    public void add(BlockPage page) {
+      page.add((UnsafeRow) rows.next());
     }
   }
 }

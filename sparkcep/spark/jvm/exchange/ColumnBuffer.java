@@ -2,9 +2,15 @@ package org.sparkcep.exchange;
 
 import java.math.BigInteger;
 import java.util.Arrays;
-import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -24,7 +30,9 @@ final class ColumnBuffer {
   private int used; // of values, if these have their own lengths
   private int[] ends; // of each row in values; null if the width is fixed
   private boolean[] nulls; // null as long as there is none
+  private final boolean isBinary;
   private int size;
+  private boolean grown;
 
   ColumnBuffer(DataType type, ColumnType written, int rows) {
     this.type = type;
@@ -32,6 +40,7 @@ final class ColumnBuffer {
     values = new byte[Math.max(8, written.width()) * rows];
     ends = written.width() == 0 ? new int[rows] : null;
     size = rows;
+    isBinary = type instanceof BinaryType;
   }
 
   /** Returns the number of bytes that the arrays have. */
@@ -56,42 +65,143 @@ final class ColumnBuffer {
     nulls = null;
   }
 
-  /** Adds a value as that of the row {@code at}. */
-  void add(InternalRow row, int column, int at) {
+  /** Whether values have their own lengths. */
+  boolean hasLengths() {
+    return ends != null;
+  }
+
+  /** Whether the bytes of values needed more room since the last call. */
+  boolean hasGrown() {
+    boolean found = grown;
+    grown = false;
+    return found;
+  }
+
+  /** Adds a value of a row as that of the row {@code at}. */
+  void add(UnsafeRow row, int column, int at) {
     boolean isNull = row.isNullAt(column);
     if (isNull) {
-      if (nulls == null) {
-        nulls = new boolean[size];
+      markNull(at);
+    }
+    switch (written.width()) { // a field of a row has eight bytes; a shorter value has the first of them, and others are read from where it points
+      case 8 -> Platform.putLong(values, BYTES + 8L * at, isNull ? 0 : row.getLong(column));
+      case 4 -> Platform.putInt(values, BYTES + 4L * at, isNull ? 0 : row.getInt(column));
+      case 2 -> Platform.putShort(values, BYTES + 2L * at, isNull ? (short) 0 : row.getShort(column));
+      case 1 -> values[at] = isNull ? 0 : row.getByte(column);
+      case 16 -> addWide(isNull ? null : row.getDecimal(column, decimal().precision(), decimal().scale()), at);
+      default -> {
+        if (isBinary) {
+          addBytes(isNull ? null : row.getBinary(column), at);
+        } else {
+          addBytes(isNull ? null : row.getUTF8String(column), at);
+        }
       }
-      nulls[at] = true;
+    }
+  }
+
+  /** Adds the values of {@code count} rows of a vector as those of the rows from {@code at} on. {@code rows[from]} is the first of them. */
+  void add(ColumnVector vector, int[] rows, int from, int count, int at) {
+    if (vector.hasNull()) {
+      for (int i = 0; i < count; i++) {
+        if (vector.isNullAt(rows[from + i])) {
+          markNull(at + i);
+        }
+      }
     }
     switch (written.width()) {
-      case 8 -> Platform.putLong(values, BYTES + 8L * at, isNull ? 0 : written.reader().read(row, column));
-      case 4 -> Platform.putInt(values, BYTES + 4L * at, isNull ? 0 : (int) written.reader().read(row, column));
-      case 2 -> Platform.putShort(values, BYTES + 2L * at, isNull ? 0 : (short) written.reader().read(row, column));
-      case 1 -> values[at] = isNull ? 0 : (byte) written.reader().read(row, column);
-      case 16 -> addWide(isNull ? BigInteger.ZERO : ColumnType.unscaled(row, column, type), at);
-      default -> addBytes(row, column, at, isNull);
+      case 8 -> addLongs(vector, rows, from, count, at);
+      case 4 -> addInts(vector, rows, from, count, at);
+      case 2 -> {
+        for (int i = 0; i < count; i++) {
+          Platform.putShort(values, BYTES + 2L * (at + i), isNull(at + i) ? (short) 0 : vector.getShort(rows[from + i]));
+        }
+      }
+      case 1 -> {
+        boolean isBoolean = type instanceof BooleanType;
+        for (int i = 0; i < count; i++) {
+          int row = rows[from + i];
+          values[at + i] = isNull(at + i) ? 0 : isBoolean ? (byte) (vector.getBoolean(row) ? 1 : 0) : vector.getByte(row);
+        }
+      }
+      case 16 -> {
+        for (int i = 0; i < count; i++) {
+          addWide(isNull(at + i) ? null : vector.getDecimal(rows[from + i], decimal().precision(), decimal().scale()), at + i);
+        }
+      }
+      default -> {
+        for (int i = 0; i < count; i++) {
+          if (isBinary) {
+            addBytes(isNull(at + i) ? null : vector.getBinary(rows[from + i]), at + i);
+          } else {
+            addBytes(isNull(at + i) ? null : vector.getUTF8String(rows[from + i]), at + i);
+          }
+        }
+      }
     }
   }
 
-  private void addWide(BigInteger value, int at) {
-    Platform.putLong(values, BYTES + 16L * at, value.longValue());
-    Platform.putLong(values, BYTES + 16L * at + 8, value.shiftRight(64).longValue());
+  private void addLongs(ColumnVector vector, int[] rows, int from, int count, int at) {
+    long out = BYTES + 8L * at;
+    if (type instanceof DoubleType) {
+      for (int i = 0; i < count; i++, out += 8) {
+        Platform.putDouble(values, out, isNull(at + i) ? 0 : vector.getDouble(rows[from + i]));
+      }
+    } else if (type instanceof DecimalType decimal) {
+      for (int i = 0; i < count; i++, out += 8) {
+        Platform.putLong(values, out, isNull(at + i) ? 0 : vector.getDecimal(rows[from + i], decimal.precision(), decimal.scale()).toUnscaledLong());
+      }
+    } else {
+      for (int i = 0; i < count; i++, out += 8) {
+        Platform.putLong(values, out, isNull(at + i) ? 0 : vector.getLong(rows[from + i]));
+      }
+    }
   }
 
-  private void addBytes(InternalRow row, int column, int at, boolean isNull) {
-    if (isNull) {
-      ends[at] = used;
-      return;
+  private void addInts(ColumnVector vector, int[] rows, int from, int count, int at) {
+    long out = BYTES + 4L * at;
+    if (type instanceof FloatType) {
+      for (int i = 0; i < count; i++, out += 4) {
+        Platform.putFloat(values, out, isNull(at + i) ? 0 : vector.getFloat(rows[from + i]));
+      }
+    } else {
+      for (int i = 0; i < count; i++, out += 4) {
+        Platform.putInt(values, out, isNull(at + i) ? 0 : vector.getInt(rows[from + i]));
+      }
     }
-    if (type instanceof BinaryType) {
-      byte[] value = row.getBinary(column);
+  }
+
+  private void markNull(int at) {
+    if (nulls == null) {
+      nulls = new boolean[size];
+    }
+    nulls[at] = true;
+  }
+
+  private boolean isNull(int at) {
+    return nulls != null && nulls[at];
+  }
+
+  private DecimalType decimal() {
+    return (DecimalType) type;
+  }
+
+  private void addWide(Decimal value, int at) {
+    BigInteger unscaled = value == null ? BigInteger.ZERO : value.toJavaBigDecimal().unscaledValue();
+    Platform.putLong(values, BYTES + 16L * at, unscaled.longValue());
+    Platform.putLong(values, BYTES + 16L * at + 8, unscaled.shiftRight(64).longValue());
+  }
+
+  private void addBytes(byte[] value, int at) {
+    if (value != null) {
       room(value.length);
       System.arraycopy(value, 0, values, used, value.length);
       used += value.length;
-    } else {
-      UTF8String value = row.getUTF8String(column);
+    }
+    ends[at] = used;
+  }
+
+  private void addBytes(UTF8String value, int at) {
+    if (value != null) {
       room(value.numBytes());
       value.writeToMemory(values, BYTES + used);
       used += value.numBytes();
@@ -102,6 +212,7 @@ final class ColumnBuffer {
   private void room(int more) {
     if (used + (long) more > values.length) {
       values = Arrays.copyOf(values, (int) Math.min(Integer.MAX_VALUE - 8L, Math.max(2L * values.length, used + (long) more)));
+      grown = true;
     }
   }
 

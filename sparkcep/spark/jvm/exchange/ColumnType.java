@@ -1,8 +1,5 @@
 package org.sparkcep.exchange;
 
-import java.io.Serializable;
-import java.math.BigInteger;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
@@ -23,42 +20,37 @@ import org.apache.spark.sql.types.TimestampType;
  * How a column of a type is written into a block: its name in the block's header, which columns/blocks.py reads, and the width of a
  * value in bytes. A width of 0 means that values have their own lengths.
  */
-record ColumnType(String name, int width, Reader reader) implements Serializable {
-  /** Returns a value of a row as the number of its bytes. */
-  interface Reader extends Serializable {
-    long read(InternalRow row, int column);
-  }
-
+record ColumnType(String name, int width) {
   /** Returns how a type is written; null if blocks cannot hold it. */
   static ColumnType of(DataType type) {
     if (type instanceof LongType) {
-      return new ColumnType("int64", 8, InternalRow::getLong);
+      return new ColumnType("int64", 8);
     } else if (type instanceof IntegerType) {
-      return new ColumnType("int32", 4, InternalRow::getInt);
+      return new ColumnType("int32", 4);
     } else if (type instanceof ShortType) {
-      return new ColumnType("int16", 2, InternalRow::getShort);
+      return new ColumnType("int16", 2);
     } else if (type instanceof ByteType) {
-      return new ColumnType("int8", 1, InternalRow::getByte);
+      return new ColumnType("int8", 1);
     } else if (type instanceof BooleanType) {
-      return new ColumnType("bool", 1, (row, i) -> row.getBoolean(i) ? 1 : 0);
+      return new ColumnType("bool", 1);
     } else if (type instanceof DoubleType) {
-      return new ColumnType("double", 8, (row, i) -> Double.doubleToRawLongBits(row.getDouble(i)));
+      return new ColumnType("double", 8);
     } else if (type instanceof FloatType) {
-      return new ColumnType("float", 4, (row, i) -> Float.floatToRawIntBits(row.getFloat(i)));
+      return new ColumnType("float", 4);
     } else if (type instanceof DateType) {
-      return new ColumnType("date", 4, InternalRow::getInt);
+      return new ColumnType("date", 4);
     } else if (type instanceof TimestampType) {
-      return new ColumnType("timestamp", 8, InternalRow::getLong);
+      return new ColumnType("timestamp", 8);
     } else if (type instanceof TimestampNTZType) {
-      return new ColumnType("timestamp_ntz", 8, InternalRow::getLong);
+      return new ColumnType("timestamp_ntz", 8);
     } else if (type instanceof DayTimeIntervalType) {
-      return new ColumnType("duration", 8, InternalRow::getLong);
+      return new ColumnType("duration", 8);
     } else if (type instanceof DecimalType decimal) {
       return decimal(decimal.precision(), decimal.scale());
     } else if (type.equals(DataTypes.StringType)) { // a string of another collation is not equal to it
-      return new ColumnType("string", 0, null);
+      return new ColumnType("string", 0);
     } else if (type instanceof BinaryType) {
-      return new ColumnType("binary", 0, null);
+      return new ColumnType("binary", 0);
     }
     return null;
   }
@@ -66,14 +58,8 @@ record ColumnType(String name, int width, Reader reader) implements Serializable
   private static ColumnType decimal(int precision, int scale) {
     String name = "decimal " + precision + " " + scale;
     if (precision > 18) { // Decimal.MAX_LONG_DIGITS()
-      return new ColumnType(name, 16, null);
+      return new ColumnType(name, 16);
     }
-    return new ColumnType(name, 8, (row, i) -> row.getDecimal(i, precision, scale).toUnscaledLong());
-  }
-
-  /** Returns a decimal's unscaled value. */
-  static BigInteger unscaled(InternalRow row, int column, DataType type) {
-    DecimalType decimal = (DecimalType) type;
-    return row.getDecimal(column, decimal.precision(), decimal.scale()).toJavaBigDecimal().unscaledValue();
+    return new ColumnType(name, 8);
   }
 }

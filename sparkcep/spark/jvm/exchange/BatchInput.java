@@ -1,0 +1,94 @@
+package org.sparkcep.exchange;
+
+import java.io.Serializable;
+import java.util.Iterator;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Predicate$;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.collection.immutable.Seq;
+
+/** Batches of columns, whose values become those of blocks. Spark's operators reuse a batch for the next rows. */
+final class BatchInput implements BlockRows.Input {
+  /**
+   * What is read.
+   *
+   * @param vectors of each column of blocks, the vector of a batch; -1 for a computed value
+   * @param computed the computed values in order, and last the target partition
+   * @param condition that rows fulfil; null if there is none
+   * @param batch the columns of a batch
+   */
+  record Columns(int[] vectors, Seq<Expression> computed, Expression condition, Seq<Attribute> batch) implements Serializable {}
+
+  private final Iterator<ColumnarBatch> batches;
+  private final int[] vectors;
+  private final UnsafeProjection computed;
+  private final BasePredicate condition;
+  private ColumnarBatch batch;
+  private int[] rows = {}; // of the batch, that fulfil the condition
+  private int count; // of rows
+  private int next; // in rows
+
+  BatchInput(Iterator<ColumnarBatch> batches, Columns columns, int partition) {
+    this.batches = batches;
+    vectors = columns.vectors();
+    computed = UnsafeProjection.create(columns.computed(), columns.batch());
+    computed.initialize(partition);
+    condition = columns.condition() == null ? null : Predicate$.MODULE$.create(columns.condition(), columns.batch());
+    if (condition != null) {
+      condition.initialize(partition);
+    }
+  }
+
+  @Override
+  public boolean hasNext() {
+    while (next == count) {
+      if (!batches.hasNext()) {
+        return false;
+      }
+      batch = batches.next();
+      select();
+    }
+    return true;
+  }
+
+  private void select() {
+    int all = batch.numRows();
+    if (rows.length < all) {
+      rows = new int[all];
+    }
+    next = 0;
+    count = 0;
+    for (int row = 0; row < all; row++) {
+      rows[count] = row;
+      if (condition == null || condition.eval(batch.getRow(row))) {
+        count++;
+      }
+    }
+  }
+
+  @Override
+  public void add(BlockPage page) {
+    int some = Math.min(count - next, page.space());
+    int at = page.rows();
+    for (int i = 0; i < vectors.length; i++) {
+      if (vectors[i] >= 0) {
+        page.column(i).add(batch.column(vectors[i]), rows, next, some, at);
+      }
+    }
+    for (int i = 0; i < some; i++) {
+      UnsafeRow row = computed.apply(batch.getRow(rows[next + i]));
+      int place = 0;
+      for (int c = 0; c < vectors.length; c++) {
+        if (vectors[c] < 0) {
+          page.column(c).add(row, place++, at + i);
+        }
+      }
+      page.added(row.getInt(place));
+    }
+    next += some;
+  }
+}
