@@ -1,7 +1,8 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes
 (docs/benchmarks.md), the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, sliding windows, streams,
 statements of the shell, the first query of a session, the rewriting of statements, the language server, a cluster of one and of two
-workers, aggregates of long matches, and the answers of sparkcep.why."""
+workers, aggregates of long matches, the answers of sparkcep.why, and the V pattern beside
+DuckDB and Polars."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SASE_SHARE = 5  # sase takes one in so many of the rows
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
     parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
@@ -102,6 +103,10 @@ def main() -> None:
         from . import why
 
         results["why"] = why.run(options.rows)
+    if options.part in ("elsewhere", "all"):
+        from . import elsewhere
+
+        results["elsewhere"] = elsewhere.run(options.rows, options.repeats, options.data)
     if options.part in ("cold", "all"):
         from . import cold
 

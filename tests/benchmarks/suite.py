@@ -1,7 +1,8 @@
-"""Every query shape against its floor and the best plain way, interleaved in one run, with equal results checked.
+"""Every query shape against its floor and the best plain way, interleaved in one run, with equal results checked. Rows are exchanged
+as blocks of columns and, beside that, one by one.
 
 The floor is Spark's exchange and sort of the columns a query needs, written nowhere: what any way to the matches pays on
-Spark. Ratios are medians over the rounds of a run; the order of the three changes from round to round.
+Spark. Ratios are medians over the rounds of a run; the order of the ways changes from round to round.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .memory import JVM_OPTIONS, Watcher
-from .query import noop, session
+from .query import exchange_by, noop, session
 from .shapes import Shape, chosen
 from .stream import stored
 
-WAYS = ("floor", "sparkcep", "plain")
+WAYS = ("floor", "sparkcep", "rows", "plain")
 SMALLER = (10, 5, 2)  # parts of the rows for the plots of scaling
 SYMBOLS = 1000
 WARM_ROUNDS = 2  # the JVM compiles what it runs often
@@ -76,6 +77,7 @@ def frames(spark, shape: Shape) -> dict[str, Callable]:
     return {
         "floor": lambda: spark.sql(shape.floor),
         "sparkcep": lambda: spark.sql(shape.query),
+        "rows": lambda: spark.sql(shape.query),
         "plain": lambda: shape.plain_frame(spark),
     }
 
@@ -83,18 +85,26 @@ def frames(spark, shape: Shape) -> dict[str, Callable]:
 def measure(spark, shape: Shape, repeats: int, watcher: Watcher) -> dict:
     """``seconds``, ``ratios`` and ``memory`` of a shape, and the number of its ``matches`` (rows of output)."""
     ways = frames(spark, shape)
-    matches = compare(shape, ways["sparkcep"](), ways["plain"]())
+    for way in ("rows", "sparkcep"):
+        _use(spark, way)
+        matches = compare(shape, ways[way](), ways["plain"]())
     for way in WAYS * WARM_ROUNDS:
+        _use(spark, way)
         noop(ways[way]())
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for i in range(repeats):
-        for way in WAYS[i % 3 :] + WAYS[: i % 3]:
+        for way in WAYS[i % len(WAYS) :] + WAYS[: i % len(WAYS)]:
+            _use(spark, way)
             seconds[way].append(_timed(ways[way]))
-    memory = {way: _peaks(ways[way], watcher) for way in WAYS}
+    memory = {}
+    for way in WAYS:
+        _use(spark, way)
+        memory[way] = _peaks(ways[way], watcher)
     return {
         "seconds": seconds,
         "ratios": {
             "to floor": _ratio(seconds["sparkcep"], seconds["floor"]),
+            "rows to floor": _ratio(seconds["rows"], seconds["floor"]),
             "plain to sparkcep": _ratio(seconds["plain"], seconds["sparkcep"]),
             "plain to floor": _ratio(seconds["plain"], seconds["floor"]),
         },
@@ -103,6 +113,10 @@ def measure(spark, shape: Shape, repeats: int, watcher: Watcher) -> dict:
         "plain way": shape.way,
         "memory": memory,
     }
+
+
+def _use(spark, way: str) -> None:
+    exchange_by(spark, "rows" if way == "rows" else "columns")
 
 
 def compare(shape: Shape, ours, plain) -> int:
@@ -150,16 +164,16 @@ def _scaling(spark, shapes: list[Shape], data: str, rows: int, repeats: int, wat
     return found
 
 
-_HEAD = f"{'shape':<20}{'matches':>9}{'floor s':>9}{'ours s':>8}{'plain s':>9}{'ours/floor':>12}{'goal':>6}{'plain/ours':>12}{'goal':>6}  plain way"
+_HEAD = f"{'shape':<20}{'matches':>9}{'floor s':>9}{'ours s':>8}{'plain s':>9}{'ours/floor':>12}{'goal':>6}{'rows/floor':>12}{'plain/ours':>12}{'goal':>6}  plain way"
 
 
 def _line(shape: Shape, measured: dict) -> str:
-    floor, ours, plain = (statistics.median(measured["seconds"][way]) for way in WAYS)
+    floor, ours, _, plain = (statistics.median(measured["seconds"][way]) for way in WAYS)
     ratios = measured["ratios"]
     goal = f"{shape.goal:.2f}" if shape.goal else ""
     missed = [ratios["to floor"] > (shape.goal or float("inf")), ratios["plain to sparkcep"] < shape.plain_goal]
     return (
-        f"{shape.name:<20}{measured['matches']:>9}{floor:>9.2f}{ours:>8.2f}{plain:>9.2f}{ratios['to floor']:>11.2f}{'!' if missed[0] else ' '}{goal:>6}"
+        f"{shape.name:<20}{measured['matches']:>9}{floor:>9.2f}{ours:>8.2f}{plain:>9.2f}{ratios['to floor']:>11.2f}{'!' if missed[0] else ' '}{goal:>6}{ratios['rows to floor']:>12.2f}"
         f"{ratios['plain to sparkcep']:>11.2f}{'!' if missed[1] else ' '}{shape.plain_goal:>6.1f}  {shape.way}"
     )
 

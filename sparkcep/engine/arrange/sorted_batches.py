@@ -16,6 +16,7 @@ from sparkcep.engine.arrange.order import key_words, order_of_keys, order_words,
 from sparkcep.engine.arrange.sorted_runs import SortedRuns, needed_bytes
 
 BLOCK = 1  # the place of the column with blocks
+_OF_MEMORY = 4  # the part of the memory that is left for ordering rows; the engine and its output need more
 
 
 @dataclass
@@ -27,13 +28,14 @@ class Arranged:
     spilled: int = 0
 
 
-def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, arranged: Arranged | None = None) -> Iterator[pa.RecordBatch]:
+def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, memory: int | None = None, arranged: Arranged | None = None) -> Iterator[pa.RecordBatch]:
     """Yields the rows of blocks, sorted.
 
     Args:
         batches: their second column has blocks of one description.
         rows: the most rows of a batch.
         size: bytes of a batch; more only if one row has more.
+        memory: bytes that the process may still map; None without a limit.
         arranged: gets what was done.
 
     Yields:
@@ -43,7 +45,7 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, arra
         MatchRuntimeError: a block is damaged.
     """
     arranged = arranged or Arranged()
-    for columns, order, types in _sorted(_blocks(batches), arranged):
+    for columns, order, types in _sorted(_blocks(batches), memory, arranged):
         step = max(1, min(rows, size * columns[0].rows // max(1, byte_count(columns))))
         low, high = (order.start, order.stop) if isinstance(order, slice) else (0, len(order))
         for first in range(low, high, step):
@@ -51,18 +53,20 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, arra
             yield from _halved(columns, types, slice(first, last) if isinstance(order, slice) else order[first:last].astype(np.intp), size)
 
 
-def _sorted(blocks: Iterable[Block], arranged: Arranged) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice, list[pa.DataType]]]:
+def _sorted(blocks: Iterable[Block], memory: int | None, arranged: Arranged) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice, list[pa.DataType]]]:
     """Yields columns that go to the engine, the next rows of them in their order, and the columns' types."""
-    described, runs = None, None
+    described, runs, most = None, None, 0
     held: list[list[HeldColumn]] = []
     used = 0
     for block in blocks:
-        described = described or block.description
+        if described is None:
+            described = block.description
+            most = described.held if memory is None else min(described.held, memory // _OF_MEMORY)
         held.append([HeldColumn.of_block(column) for column in block.columns])
         used += needed_bytes(described, held[-1])
         arranged.rows += block.rows
-        if used > described.held:
-            runs = runs or SortedRuns(described, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
+        if used > most:
+            runs = runs or SortedRuns(described, most, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
             _write(runs, described, held)
             held, used = [], 0
     if described is None or not arranged.rows:

@@ -57,10 +57,10 @@ class _Run:
 class SortedRuns:
     """Sorted runs of a task's rows."""
 
-    def __init__(self, description: Description, folder: str | None) -> None:
-        """``folder``: for the file; None for the system's."""
+    def __init__(self, description: Description, held: int, folder: str | None) -> None:
+        """``held``: bytes of memory for ordering rows. ``folder``: for the file; None for the system's."""
         self._types = [np.dtype(np.uint8) if values is None else values for values, _ in description.types]
-        self._description = description
+        self._description, self._held = description, held
         self._file = tempfile.TemporaryFile(dir=folder)  # closed with the process
         self._runs: list[_Run] = []
         self.bytes = 0  # of the file
@@ -105,7 +105,7 @@ class SortedRuns:
         self._file.flush()
         total, runs = sum(run.count for run in self._runs), self._runs
         while runs := [run for run in runs if run.rows or not run.ended]:
-            share = self._description.held // len(runs)
+            share = self._held // len(runs)
             each = max(1, share * total // self._needed)
             for run in runs:
                 if not run.ended and run.rows <= each // 2:

@@ -250,7 +250,7 @@ def match_batches(plan: str, columns: list[list[str]], sent: list[str], batches:
     if first is not None:
         all_batches = itertools.chain([first], batches)
         # Blocks of columns have another number of columns than rows have. The names of rows' columns may be any.
-        sorted_rows = all_batches if first.num_columns == len(sent) else sorted_batches(all_batches, CHUNK_ROWS, CHUNK_BYTES)
+        sorted_rows = all_batches if first.num_columns == len(sent) else sorted_batches(all_batches, CHUNK_ROWS, CHUNK_BYTES, worker_memory.free_memory())
         named = (pa.RecordBatch.from_arrays(batch.columns, names=sent) for batch in sorted_rows)
         first = next(named, None)
     if first is not None:

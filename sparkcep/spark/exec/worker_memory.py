@@ -6,7 +6,9 @@ extension, a worker checks it.
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 from sparkcep.errors import SEMANTIC, ClauseError
 
@@ -25,10 +27,25 @@ def check(limit: int, cores: int = 1) -> None:
 
 
 def check_own() -> None:
-    """Raises the error of :func:`check` if this process may map less. Only Linux enforces the limit."""
+    """Raises the error of :func:`check` if this process may map less."""
+    limit = _limit()
+    check(0 if limit is None else max(1, limit >> 20))
+
+
+def free_memory() -> int | None:
+    """Returns how many bytes this process may still map; None without a limit."""
+    limit = _limit()
+    if limit is None:
+        return None
+    mapped = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return max(0, limit - mapped)
+
+
+def _limit() -> int | None:
+    """Returns how many bytes this process may map; None without a limit. Only Linux enforces it."""
     if sys.platform != "linux":
-        return
+        return None
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    check(0 if limit == resource.RLIM_INFINITY else max(1, limit >> 20))
+    return None if limit == resource.RLIM_INFINITY else limit

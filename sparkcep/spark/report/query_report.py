@@ -425,6 +425,7 @@ def _step(depth: int, node: Any) -> _Step:
     numbers = {name: metrics.apply(name).value() for name in ("numOutputRows", "pythonNumRowsReceived", "shuffleRecordsWritten") if metrics.contains(name)}
     children = [node.children().apply(i) for i in range(node.children().size())]
     if "shuffleRecordsWritten" in numbers and children[0].nodeName() == _BLOCKS:  # the exchange counts blocks
+        numbers["blocks"] = numbers["shuffleRecordsWritten"]
         numbers["shuffleRecordsWritten"] = children[0].metrics().apply("rowsInBlocks").value()
     return _Step(depth, node.nodeName().strip() + (f" {FUNCTION}" if ours else ""), not children, numbers)
 
@@ -440,6 +441,9 @@ def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
     sent = next((n["shuffleRecordsWritten"] for n in below if "shuffleRecordsWritten" in n), None)
     if sent is not None:
         out.append(("rows that reach the engine" + (", after the filter" if plan.prefilter else ""), sent))
+    blocks = next((n["blocks"] for n in below if "blocks" in n), None)
+    if blocks is not None:
+        out.append(("blocks of columns that were exchanged", blocks))
     given = _given(steps, at)
     if given is not None:
         listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing and not (plan.ranking and plan.ranking.top)

@@ -60,7 +60,7 @@ def test_random_rows(seed, tmp_path, monkeypatch):
         blocks.append(block(description, rows[at : at + size]))
         at += size
     done = Arranged()
-    found = list(sorted_batches(batches(blocks), r.choice((1, 7, 1000)), 1 << r.choice((3, 10, 20)), done))
+    found = list(sorted_batches(batches(blocks), r.choice((1, 7, 1000)), 1 << r.choice((3, 10, 20)), arranged=done))
     columns = [[v for batch in found for v in plain(types[i], batch.column(i))] for i in range(sent)]
     expected = [row[:sent] for row in arranged(rows, keys, order)]
     first = {repr(row): i for i, row in reversed(list(enumerate(expected)))}
@@ -81,6 +81,15 @@ def test_types():
     (batch,) = sorted_batches(batches([block({"types": types, "sent": 8, "keys": [], "order": [], "zone": "UTC", "large": False, "held": 9}, rows)]), 10, 10)
     assert [column.to_pylist()[0] for column in batch.columns[2:]] == [EPOCH + timedelta(microseconds=3), timedelta(microseconds=4), Decimal("5.25"), Decimal("-6.5000"), "é", True]
     assert batch.column(0).to_pylist() == [date(1970, 1, 2)] and str(batch.column(1).type) == "timestamp[us, tz=UTC]"
+
+
+def test_a_process_with_little_memory_uses_a_file():
+    description = {"types": ["int64"], "sent": 1, "keys": [], "order": [(0, False, True)], "zone": "UTC", "large": False, "held": 1 << 30}
+    blocks = [block(description, [(i * 7 % 1000,) for i in range(low, low + 100)]) for low in range(0, 1000, 100)]
+    for memory, spills in ((None, False), (1 << 30, False), (50_000, True), (0, True)):
+        done = Arranged()
+        found = pa.Table.from_batches(sorted_batches(batches(blocks), 300, 1 << 20, memory, done))
+        assert found.column(0).to_pylist() == list(range(1000)) and bool(done.runs) is spills
 
 
 def test_many_keys_enlarge_the_table():

@@ -189,7 +189,8 @@ def test_metrics(exchanged):
 
 def test_a_report_counts_rows(exchanged):
     page = sparkcep.report(exchanged, f"SELECT * FROM {clause('PARTITION BY `int`', '`float`')}")
-    assert re.search(r"rows that reach the engine\D*300\b", re.sub(r"<[^>]*>", " ", page))
+    text = re.sub(r"<[^>]*>", " ", page)
+    assert re.search(r"rows that reach the engine\D*300\b", text) and re.search(r"blocks of columns that were exchanged\D*[1-6]\b", text)
 
 
 def test_sizes_and_words_are_read_as_in_python(exchanged):
