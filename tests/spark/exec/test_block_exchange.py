@@ -69,16 +69,16 @@ def test_order_of_each_type(exchanged, table, adaptive, sizes):
         ours, sparks = [], []
         for i, name in enumerate(NAMES):
             key, how = NAMES[(i + 4) % len(NAMES)], ("", "DESC", "NULLS LAST", "DESC NULLS FIRST")[i % 4]
-            for partition in (f"PARTITION BY `{key}`", f"PARTITION BY `{key}`, `{NAMES[i - 3]}`", ""):
-                ours.append(f"SELECT '{name} {partition}' AS t, id, place FROM {clause(partition, f'`{name}` {how}', table)}")
-                sparks.append(f"SELECT '{name} {partition}' AS t, id, row_number() OVER ({partition} ORDER BY `{name}` {how}, id) FROM of_types")
-        query = " UNION ALL ".join(ours[:: 3 if sizes else 1])
-        assert plan_of(exchanged, query).count("MatchBlocks") == len(ours[:: 3 if sizes else 1])
+            partition = (f"PARTITION BY `{key}`", f"PARTITION BY `{key}`, `{NAMES[i - 3]}`", "")[i % 3]
+            ours.append(f"SELECT '{name} {partition}' AS t, id, place FROM {clause(partition, f'`{name}` {how}', table)}")
+            sparks.append(f"SELECT '{name} {partition}' AS t, id, row_number() OVER ({partition} ORDER BY `{name}` {how}, id) FROM of_types")
+        query = " UNION ALL ".join(ours)
+        assert plan_of(exchanged, query).count("MatchBlocks") == len(ours)
         frame = exchanged.sql(query)
         found = frame.collect()
         reads_batches = [node.getClass().getSimpleName() for _, node in nodes(frame._jdf.queryExecution().executedPlan()) if node.nodeName() == "MatchBlocks"]
         assert set(reads_batches) == {"BatchBlocksExec" if table == "stored_types" else "BlocksExec"}
-        assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(" UNION ALL ".join(sparks[:: 3 if sizes else 1])).collect()))
+        assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(" UNION ALL ".join(sparks)).collect()))
     finally:
         for key in ("spark.sql.adaptive.enabled", *sizes):
             exchanged.conf.unset(key)
