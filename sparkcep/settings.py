@@ -80,7 +80,7 @@ class Settings:
     prefilter: bool | str = True
     slices: bool | str = True
     map_in_arrow: bool = True
-    exchange: str = ROWS
+    exchange: str = COLUMNS
     exchange_task_bytes: int = 64 << 20
     exchange_worker_bytes: int = 256 << 20
     windows: bool = False

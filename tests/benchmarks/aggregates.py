@@ -79,7 +79,7 @@ def run(repeats: int = 3, sizes: tuple[int, ...] = SIZES, cases: str = "") -> di
         return sum(process.info().totalCpuDuration().get().toMillis() for process in [jvm, *jvm.descendants().toList()] if process.isAlive()) / 1000
 
     def measured(text: str, size: int) -> tuple[float, float, int]:
-        sketch = next((name for name in SKETCHES if f"({name})" in text), "")
+        sketch = next((name for name in SKETCHES if re.search(rf"\({name}\b", text)), "")
         for pool in pools:
             pool.resetPeakUsage()
         used, begin = processor(), time.perf_counter()

@@ -45,7 +45,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "slices": {"sparkcep.slices": "always"},
     "interpreted": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
     "not adaptive": {"spark.sql.adaptive.enabled": "false"},
-    "blocks of columns": {"sparkcep.exchange": "columns"},
+    "rows one by one": {"sparkcep.exchange": "rows"},
     "small blocks": {"sparkcep.exchange": "columns", "sparkcep.exchange.taskBytes": "1", "sparkcep.exchange.workerBytes": "1"},
     "1 partition": {"spark.sql.shuffle.partitions": "1"},
     "200 partitions": {"spark.sql.shuffle.partitions": "200"},

@@ -256,7 +256,12 @@ def test_a_column_under_several_names_is_exchanged_and_shipped_once(worded):
     query = f"SELECT * FROM (SELECT k, x % 7 AS x, p FROM worded) {clause}"
     ours, sparks = both_ways(worded, query)
     assert ours == sparks and ours
+    blocks = physical(worded, query).split("MatchBlocks", 1)[1]
+    columns = re.search(r"Project \[(.*)\]\n", blocks)[1]
+    assert re.findall(r"(k|null|x|p)(?:#\d+L?)?(?: ASC NULLS FIRST\))? AS column_\d", columns) == ["k", "null", "x", "p"], columns
+    worded.conf.set("sparkcep.exchange", "rows")
     plan = physical(worded, query)
+    worded.conf.unset("sparkcep.exchange")
     operator, sort = plan.split("MapInArrow", 1)[1].split("Sort [", 1)
     shipped = re.search(r"Project \[(.*)\]\n", operator)[1]
     assert re.findall(r"sortprefix\(k#|null AS k#|(?<=, )\w+#(?=\d+L?(?:,|$))", shipped) == ["sortprefix(k#", "null AS k#", "x#", "p#"], shipped

@@ -73,7 +73,7 @@ public final class Configured {
 
   /** Whether rows are exchanged as blocks of columns. The setting allows comparison. */
   public static boolean exchangesColumns() {
-    return get(EXCHANGE, "rows").equalsIgnoreCase("columns");
+    return !get(EXCHANGE, "columns").equalsIgnoreCase("rows");
   }
 
   /** Returns how many bytes of rows a task collects before it makes blocks of them. */
