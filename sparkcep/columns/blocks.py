@@ -38,6 +38,7 @@ _TYPES: dict[str, tuple[Any, pa.DataType]] = {
     "date": (np.int32, pa.date32()),
     "timestamp_ntz": (np.int64, pa.timestamp("us")),
     "duration": (np.int64, pa.duration("us")),
+    "time": (np.int64, pa.time64("ns")),
 }
 _WIDE = np.dtype((np.int64, 2))  # a decimal of more than 18 digits: low and high word
 

@@ -72,6 +72,8 @@ def taken(column: HeldColumn, rows: np.ndarray | slice) -> HeldColumn:
     if column.offsets is None:
         return HeldColumn(column.values[rows], nulls, None)
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    if not len(column.values):
+        return HeldColumn(column.values, nulls, offsets)
     np.cumsum((column.offsets[1:] - column.offsets[:-1])[rows], out=offsets[1:])
     values = np.empty(offsets[-1], dtype=np.uint8)
     kernels.copy_texts(column.values, column.offsets, rows, values)

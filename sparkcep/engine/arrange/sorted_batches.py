@@ -127,6 +127,6 @@ def _halved(columns: Sequence[HeldColumn], types: Sequence[pa.DataType], places:
 
 
 def _text_bytes(column: HeldColumn, places: slice | np.ndarray) -> int:
-    if column.offsets is None:
+    if column.offsets is None or not len(column.values):
         return 0
     return int((column.offsets[1:][places] - column.offsets[:-1][places]).sum())

@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import Any
 
 Row = tuple[Any, ...]
-_FORMATS = {"bool": "?", "int8": "b", "int16": "<h", "int32": "<i", "int64": "<q", "float": "<f", "double": "<d", "date": "<i", "timestamp": "<q", "timestamp_ntz": "<q", "duration": "<q"}
-_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "date": 24, "timestamp": 60, "timestamp_ntz": 60, "duration": 60}
+_FORMATS = {"bool": "?", "int8": "b", "int16": "<h", "int32": "<i", "int64": "<q", "float": "<f", "double": "<d", "date": "<i", "timestamp": "<q", "timestamp_ntz": "<q", "duration": "<q", "time": "<q"}
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "date": 24, "timestamp": 60, "timestamp_ntz": 60, "duration": 60, "time": 40}
 TYPES = (*_FORMATS, "decimal 12 2", "decimal 30 4", "string", "binary")
 
 

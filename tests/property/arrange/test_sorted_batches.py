@@ -29,7 +29,7 @@ def plain(kind: str, column: pa.Array) -> list:
     """The values of a column as the random rows have them."""
     if kind == "string":
         return column.cast(pa.binary()).to_pylist()
-    if kind in ("date", "timestamp", "timestamp_ntz", "duration"):
+    if kind in ("date", "timestamp", "timestamp_ntz", "duration", "time"):
         return column.view(pa.int32() if kind == "date" else pa.int64()).to_pylist()
     return column.to_pylist()
 

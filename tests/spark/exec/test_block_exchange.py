@@ -28,6 +28,7 @@ TYPES = {
     "timestamp": "timestamp_micros((id % 5 - 2) * 1000000007)",
     "timestamp_ntz": "CAST(timestamp_micros((id % 5 - 2) * 1000000007) AS TIMESTAMP_NTZ)",
     "interval": "make_dt_interval(CAST(id % 5 AS INT) - 2, 1)",
+    "time": "CAST(concat(id % 5, ':30:00.000001') AS TIME)",
     "string": "element_at(array('', 'a', 'a\\0', 'a name that is longer than eight bytes', 'é', 'eight...', 'eight...\\0'), CAST(id % 7 AS INT) + 1)",
     "binary": "CAST(element_at(array('', 'b', 'a name that is longer than eight bytes'), CAST(id % 3 AS INT) + 1) AS BINARY)",
 }
@@ -41,6 +42,7 @@ def exchanged(spark, tmp_path_factory):
         pytest.skip("a classic session is needed")
     if find_java_tool("javac") is None:
         pytest.skip("no Java compiler: rows are exchanged")
+    spark.conf.set("spark.sql.timeType.enabled", "true")
     columns = ", ".join(f"IF(hash(id, {i}) % 7 = 0, NULL, {sql}) AS `{name}`" for i, (name, sql) in enumerate(TYPES.items()))
     spark.sql(f"CREATE OR REPLACE TEMP VIEW of_types AS SELECT id, {columns} FROM (SELECT hash(id) % 1000 + 1000 AS id FROM range(0, 300, 1, 3))")
     spark.conf.set("sparkcep.exchange", "columns")
@@ -49,6 +51,7 @@ def exchanged(spark, tmp_path_factory):
     spark.read.parquet(stored).createOrReplaceTempView("stored_types")
     yield spark
     spark.conf.unset("sparkcep.exchange")
+    spark.conf.unset("spark.sql.timeType.enabled")
 
 
 def plan_of(spark, query: str) -> str:

@@ -13,6 +13,7 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.TimeType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
@@ -45,6 +46,8 @@ record ColumnType(String name, int width) {
       return new ColumnType("timestamp_ntz", 8);
     } else if (type instanceof DayTimeIntervalType) {
       return new ColumnType("duration", 8);
+    } else if (type instanceof TimeType) {
+      return new ColumnType("time", 8);
     } else if (type instanceof DecimalType decimal) {
       return decimal(decimal.precision(), decimal.scale());
     } else if (type.equals(DataTypes.StringType)) { // a string of another collation is not equal to it
