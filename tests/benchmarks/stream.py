@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-DATA = ("ticks", "shuffled", "one-key", "zipf")
+DATA = ("ticks", "shuffled", "one-key", "zipf", "many-keys")
 KINDS = ("view", "cart", "buy", "other", "halt")
 CHUNK = 1_000_000  # rows; part of what the data are
 ROW_GROUP = 250_000
 FILLERS = 45  # wide has 50 columns
 ZIPF = 1.2
+EACH = 8  # rows of a key of many-keys
 _LEVELS = 1600  # of the price, a quarter each
 
 
@@ -31,7 +32,7 @@ def stored(data: str, rows: int, symbols: int = 1000, *, wide: bool = False, fol
 
     Args:
         data: ``ticks`` (symbols in turn), ``shuffled`` (the same, in random order), ``one-key`` (one symbol), ``zipf`` (the symbol
-        of rank r as often as 1 / r^1.2). symbols: how many, but for ``one-key``.
+        of rank r as often as 1 / r^1.2), ``many-keys`` (symbols of eight rows each). symbols: how many, but for the kinds that say it.
         wide: with the further columns.
         folder: where the file is kept; a folder for temporary files unless told.
 
@@ -42,7 +43,7 @@ def stored(data: str, rows: int, symbols: int = 1000, *, wide: bool = False, fol
         raise ValueError(f"unknown data {data!r}; there are {', '.join(DATA)}")
     if rows < 1 or symbols < 1:
         raise ValueError(f"needed: at least 1 row and 1 symbol, not {rows} and {symbols}")
-    symbols = 1 if data == "one-key" else symbols
+    symbols = {"one-key": 1, "many-keys": -(-rows // EACH)}.get(data, symbols)
     folder = folder or Path(tempfile.gettempdir(), "sparkcep-benchmarks")
     folder.mkdir(parents=True, exist_ok=True)
     made_by = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]  # another generator, other files
@@ -78,9 +79,10 @@ def _chunk(rng, data: str, start: int, rows: int, walk: np.ndarray, clock: np.nd
     volume = rng.integers(1, 10_001, rows, dtype=np.int32)
     kind = np.searchsorted([0.6, 0.7, 0.75], rng.random(rows), side="right")
     kind[(ids % 100 == 0) & (rng.random(rows) < 0.002)] = KINDS.index("halt")
+    known, numbers = np.unique(ids, return_inverse=True) if data == "many-keys" else (range(symbols), ids)
     level = np.abs(_running(ids, steps, walk) % (2 * _LEVELS) - _LEVELS)  # reflected at both ends
     columns = {
-        "symbol": pa.DictionaryArray.from_arrays(ids.astype(np.int32), [f"S{i:05d}" for i in range(symbols)]),
+        "symbol": pa.DictionaryArray.from_arrays(numbers.astype(np.int32), [f"S{i:05d}" for i in known]),
         "ts": _running(ids, gaps, clock),
         "price": 4 + level * 0.25,
         "volume": volume,

@@ -27,13 +27,14 @@ class DifferentResultsError(Exception):
     """The clause and the plain way gave other rows."""
 
 
-def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: int = 5, plots: str | None = None) -> dict:
+def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: int = 5, plots: str | None = None, partitions: int = 4) -> dict:
     """Measures the shapes ``names`` (all for None) over ``rows`` rows; prints tables.
 
     Args:
         data: what the keys are like, see ``stream``.
         repeats: rounds that count; others before them warm up and compare the results.
         plots: a folder for pictures; then smaller inputs are measured too.
+        partitions: of an exchange.
 
     Returns:
         For each shape seconds, ratios, number of matches and peaks of memory; of the smaller inputs seconds.
@@ -43,7 +44,7 @@ def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: in
         DifferentResultsError: a shape's results differ.
     """
     shapes = chosen(names)
-    spark = session({"spark.driver.extraJavaOptions": JVM_OPTIONS})
+    spark = session({"spark.driver.extraJavaOptions": JVM_OPTIONS, "spark.sql.shuffle.partitions": str(partitions)})
     try:
         watcher = Watcher(spark)
         found: dict = {"rows": rows, "data": data, "repeats": repeats, "spark": spark.version, "shapes": {}, "scaling": {}}

@@ -18,7 +18,7 @@ def frame(folder, data, rows=20_000, symbols=200, **more):
     return pq.read_table(stream.stored(data, rows, symbols, folder=folder, **more)).to_pandas()
 
 
-@pytest.mark.parametrize("data", [data for data in stream.DATA if data != "shuffled"])
+@pytest.mark.parametrize("data", [data for data in stream.DATA if data not in ("shuffled", "many-keys")])
 def test_each_symbol_goes_on_from_chunk_to_chunk(tmp_path, data):
     ticks = frame(tmp_path, data, symbols=101)
     assert len(ticks) == 20_000
@@ -35,6 +35,7 @@ def test_keys(tmp_path):
     counts = {data: frame(tmp_path, data)["symbol"].value_counts() for data in stream.DATA}
     assert set(counts["ticks"]) == {100}
     assert counts["one-key"].tolist() == [20_000]
+    assert len(counts["many-keys"]) == 2500 and set(counts["many-keys"]) == {8}
     assert 0.25 < counts["zipf"].iloc[0] / 20_000 < 0.35 and counts["zipf"].index[0] == "S00000"
 
 
