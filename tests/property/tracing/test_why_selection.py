@@ -83,6 +83,7 @@ def test_sides_of_a_nested_conjunction_equal_brute_force(seed):
 # -- faults -------------------------------------------------------------------------------------------------------------
 
 FAULTS = [
+    (trace.Search, "_fails_later", "<= node.row", ">= node.row"),
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "True"),
     (program.Program, "_begin_again", "loop.high is None or done < loop.high", "False"),
     (program.Program, "_begin_again", '"jump", "close", "tail", "not"', '"jump", "close", "not"'),
@@ -93,7 +94,6 @@ FAULTS = [
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "False"),
     (moves.Moves, "blocking", "options if again is None else again", "options"),
     (moves.Moves, "_taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
-    (trace.Search, "_fails_later", "<= node.row", ">= node.row"),
     (trace.Search, "ways", "if found == before", "if True"),
     (trace.Search, "_find", "match.found not in known", "True"),
     (trace.Search, "_intervals", "first > self.rows.first and", "first > self.rows.first + 1 and"),
