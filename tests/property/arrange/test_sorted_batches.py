@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparkcep.engine.arrange import sorted_runs
 from sparkcep.engine.arrange.sorted_batches import Arranged, sorted_batches
 from sparkcep.errors import MatchRuntimeError
 from tests.property.arrange.random_blocks import TYPES, arranged, block, key, value
@@ -53,6 +54,7 @@ def test_random_rows(seed, tmp_path, monkeypatch):
     held = r.choice((1, 500, 20_000, 1 << 20))
     sent = r.randrange(1, len(types) + 1) if held == 1 << 20 else len(types)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    monkeypatch.setattr(sorted_runs, "_WRITTEN_ROWS", r.choice((1, 7, 1000)))
     description = {"types": types, "sent": sent, "keys": keys, "order": order, "zone": "UTC", "large": r.random() < 0.2, "held": held}
     blocks, at = [], 0
     while at < len(rows):
