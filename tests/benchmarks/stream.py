@@ -32,7 +32,8 @@ def stored(data: str, rows: int, symbols: int = 1000, *, wide: bool = False, fol
 
     Args:
         data: ``ticks`` (symbols in turn), ``shuffled`` (the same, in random order), ``one-key`` (one symbol), ``zipf`` (the symbol
-        of rank r as often as 1 / r^1.2), ``many-keys`` (symbols of eight rows each). symbols: how many, but for the kinds that say it.
+        of rank r as often as 1 / r^1.2), ``many-keys`` (symbols of eight rows each).
+        symbols: how many, but for the kinds that say it.
         wide: with the further columns.
         folder: where the file is kept; a folder for temporary files unless told.
 

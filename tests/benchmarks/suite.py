@@ -1,8 +1,9 @@
-"""Every query shape against its floor and the best plain way, interleaved in one run, with equal results checked. Rows are exchanged
-as blocks of columns and, beside that, one by one.
+"""Every query shape against its floor and the best plain way, interleaved in one run, with equal results checked.
 
-The floor is Spark's exchange and sort of the columns a query needs, written nowhere: what any way to the matches pays on
-Spark. Ratios are medians over the rounds of a run; the order of the ways changes from round to round.
+Rows are exchanged as blocks of columns and, beside that, one by one.
+
+The floor is Spark's exchange and sort of the columns a query needs, written nowhere: what Spark's window
+functions pay at least. Ratios are medians over the rounds of a run; the order of the ways changes from round to round.
 """
 
 from __future__ import annotations

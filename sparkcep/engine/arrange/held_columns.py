@@ -51,7 +51,7 @@ def byte_count(columns: Sequence[HeldColumn]) -> int:
 
 
 def joined(pieces: Sequence[HeldColumn]) -> HeldColumn:
-    """Returns one column with the rows of all pieces, of which there is at least one."""
+    """Returns one column with the rows of all pieces. There must be at least one piece."""
     if len(pieces) == 1:
         return pieces[0]
     nulls = None

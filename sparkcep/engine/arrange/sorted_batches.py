@@ -97,7 +97,10 @@ def _write(runs: SortedRuns, described: Description, blocks: list[list[HeldColum
 
 
 def _order(described: Description, columns: Sequence[HeldColumn], *, by_keys: bool) -> np.ndarray | None:
-    """Returns the rows key by key, each key's by ORDER BY; None if they are so already. ``by_keys``: keys ascend, else they have any order."""
+    """Returns the rows key by key, each key's by ORDER BY; None if they are so already.
+
+    ``by_keys``: keys ascend. Otherwise they have any order.
+    """
     count = columns[0].rows
     groups = group_rows([word for key in described.keys for word in key_words(columns[key])], count)
     groups = ordered(groups, [word for by in described.order for word in order_words(columns[by.column], by)], count)

@@ -110,7 +110,7 @@ def test_the_output_is_distributed_by_the_keys(exchanged):
 
 
 def test_conditions_and_computed_columns_over_batches(exchanged):
-    """What lies between a table's batches and the clause is evaluated for each row: filters, expressions, a key that is computed."""
+    """Filters, computed columns and a computed key between a table's batches and the clause are evaluated for each row."""
     below = "(SELECT `int` + 1 AS more, upper(`string`) AS name, `double`, id FROM stored_types WHERE id % 3 > 0 AND (`int` IS NULL OR `int` + 1 > 0))"
     query = f"SELECT more, name, `double`, id, place FROM {clause('PARTITION BY name', '`double` DESC, more', below)}"
     frame = exchanged.sql(query)

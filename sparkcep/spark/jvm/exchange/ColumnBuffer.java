@@ -83,7 +83,7 @@ final class ColumnBuffer {
     if (isNull) {
       markNull(at);
     }
-    switch (written.width()) { // a field of a row has eight bytes; a shorter value has the first of them, and others are read from where it points
+    switch (written.width()) { // a field of a row has eight bytes, and a shorter value has the first of them
       case 8 -> Platform.putLong(values, BYTES + 8L * at, isNull ? 0 : row.getLong(column));
       case 4 -> Platform.putInt(values, BYTES + 4L * at, isNull ? 0 : row.getInt(column));
       case 2 -> Platform.putShort(values, BYTES + 2L * at, isNull ? (short) 0 : row.getShort(column));
@@ -99,7 +99,7 @@ final class ColumnBuffer {
     }
   }
 
-  /** Adds the values of {@code count} rows of a vector as those of the rows from {@code at} on. {@code rows[from]} is the first of them. */
+  /** Adds values of a vector as those of the rows from {@code at} on. {@code rows} lists the values' rows, from {@code from} on. */
   void add(ColumnVector vector, int[] rows, int from, int count, int at) {
     if (vector.hasNull()) {
       for (int i = 0; i < count; i++) {
