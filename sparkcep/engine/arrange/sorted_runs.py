@@ -125,7 +125,7 @@ class SortedRuns:
                 run.rows -= int(used)
 
     def _read(self, run: _Run, rows: int, size: int) -> None:
-        """Reads the next rows of a run: at most ``rows``, and ``size`` bytes of a column of strings or binaries, but at least one row."""
+        """Reads the next rows of a run: at most ``rows``, and ``size`` bytes of a column of strings, but at least one row."""
         low, high = run.read, min(run.read + max(1, rows), run.count)
         for column in run.stored:
             if column.offsets is not None:
