@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, 1000 as often as Zipf has it, or symbols of eight rows each")
     parser.add_argument("--partitions", type=int, default=4, help="suite: partitions of an exchange")
+    parser.add_argument("--ways", default="floor,sparkcep,rows,plain", help="suite: which of these ways are measured")
     parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and streams by itself: rounds that count")
     parser.add_argument("--flink", metavar="PYTHON", help="streams: a Python that has apache-flink, whose MATCH_RECOGNIZE takes the same rows")
     parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
@@ -60,7 +61,7 @@ def main() -> None:
         from . import suite
 
         results["suite"] = suite.run(
-            options.rows, names=options.shapes, data=options.data, repeats=options.repeats, plots=options.plots, partitions=options.partitions
+            options.rows, names=options.shapes, data=options.data, repeats=options.repeats, plots=options.plots, partitions=options.partitions, ways=options.ways.split(",")
         )
     if options.part in ("sase", "all"):
         results["sase"] = sase.run(options.rows // SASE_SHARE, options.figures)

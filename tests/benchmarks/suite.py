@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from .memory import JVM_OPTIONS, Watcher
@@ -28,7 +29,7 @@ class DifferentResultsError(Exception):
     """The clause and the plain way gave other rows."""
 
 
-def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: int = 5, plots: str | None = None, partitions: int = 4) -> dict:
+def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: int = 5, plots: str | None = None, partitions: int = 4, ways: Sequence[str] = WAYS) -> dict:
     """Measures the shapes ``names`` (all for None) over ``rows`` rows; prints tables.
 
     Args:
@@ -36,6 +37,7 @@ def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: in
         repeats: rounds that count; others before them warm up and compare the results.
         plots: a folder for pictures; then smaller inputs are measured too.
         partitions: of an exchange.
+        ways: of ``WAYS``, those that are measured.
 
     Returns:
         For each shape seconds, ratios, number of matches and peaks of memory; of the smaller inputs seconds.
@@ -53,10 +55,10 @@ def run(rows: int, *, names: str | None = None, data: str = "ticks", repeats: in
         print(f"\n{len(shapes)} shapes, local[2], {rows:,} rows ({data}), medians of {repeats} interleaved runs")
         print(_HEAD)
         for shape in shapes:
-            found["shapes"][shape.name] = measured = measure(spark, shape, repeats, watcher)
+            found["shapes"][shape.name] = measured = measure(spark, shape, repeats, watcher, ways)
             print(_line(shape, measured), flush=True)
         if plots:
-            found["scaling"] = _scaling(spark, shapes, data, rows, repeats, watcher)
+            found["scaling"] = _scaling(spark, shapes, data, rows, repeats, watcher, ways)
     finally:
         spark.stop()
     _print_memory(found["shapes"])
@@ -84,31 +86,32 @@ def frames(spark, shape: Shape) -> dict[str, Callable]:
     }
 
 
-def measure(spark, shape: Shape, repeats: int, watcher: Watcher) -> dict:
+def measure(spark, shape: Shape, repeats: int, watcher: Watcher, measured: Sequence[str] = WAYS) -> dict:
     """``seconds``, ``ratios`` and ``memory`` of a shape, and the number of its ``matches`` (rows of output)."""
     ways = frames(spark, shape)
+    other = "plain" if "plain" in measured else "rows"
     for way in ("rows", "sparkcep"):
         _use(spark, way)
-        matches = compare(shape, ways[way](), ways["plain"]())
-    for way in WAYS * WARM_ROUNDS:
+        matches = compare(shape, ways[way](), ways[other]())
+    for way in tuple(measured) * WARM_ROUNDS:
         _use(spark, way)
         noop(ways[way]())
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    seconds: dict[str, list[float]] = {way: [] for way in measured}
     for i in range(repeats):
-        for way in WAYS[i % len(WAYS) :] + WAYS[: i % len(WAYS)]:
+        for k in range(len(measured)):
+            way = measured[(i + k) % len(measured)]
             _use(spark, way)
             seconds[way].append(_timed(ways[way]))
     memory = {}
-    for way in WAYS:
+    for way in measured:
         _use(spark, way)
         memory[way] = _peaks(ways[way], watcher)
     return {
         "seconds": seconds,
         "ratios": {
-            "to floor": _ratio(seconds["sparkcep"], seconds["floor"]),
-            "rows to floor": _ratio(seconds["rows"], seconds["floor"]),
-            "plain to sparkcep": _ratio(seconds["plain"], seconds["sparkcep"]),
-            "plain to floor": _ratio(seconds["plain"], seconds["floor"]),
+            f"{way} to {base}": _ratio(seconds[way], seconds[base])
+            for way, base in (("sparkcep", "floor"), ("rows", "floor"), ("plain", "sparkcep"), ("plain", "floor"))
+            if way in measured and base in measured
         },
         "goals": {"to floor": shape.goal, "plain to sparkcep": shape.plain_goal},
         "matches": matches,
@@ -153,7 +156,7 @@ def _ratio(above: list[float], below: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
-def _scaling(spark, shapes: list[Shape], data: str, rows: int, repeats: int, watcher: Watcher) -> dict:
+def _scaling(spark, shapes: list[Shape], data: str, rows: int, repeats: int, watcher: Watcher, ways: Sequence[str]) -> dict:
     """Rows -> shape -> way -> seconds, and the peaks, of smaller inputs."""
     found: dict = {}
     for size in sorted(rows // part for part in SMALLER):
@@ -161,7 +164,7 @@ def _scaling(spark, shapes: list[Shape], data: str, rows: int, repeats: int, wat
         print(f"\n{size:,} rows\n{_HEAD}")
         found[size] = {}
         for shape in shapes:
-            found[size][shape.name] = measured = measure(spark, shape, repeats, watcher)
+            found[size][shape.name] = measured = measure(spark, shape, repeats, watcher, ways)
             print(_line(shape, measured), flush=True)
     return found
 
@@ -170,12 +173,12 @@ _HEAD = f"{'shape':<20}{'matches':>9}{'floor s':>9}{'ours s':>8}{'plain s':>9}{'
 
 
 def _line(shape: Shape, measured: dict) -> str:
-    floor, ours, _, plain = (statistics.median(measured["seconds"][way]) for way in WAYS)
-    ratios = measured["ratios"]
+    floor, ours, _, plain = (statistics.median(measured["seconds"].get(way, [float("nan")])) for way in WAYS)
+    ratios = defaultdict(lambda: float("nan"), measured["ratios"])
     goal = f"{shape.goal:.2f}" if shape.goal else ""
-    missed = [ratios["to floor"] > (shape.goal or float("inf")), ratios["plain to sparkcep"] < shape.plain_goal]
+    missed = [ratios["sparkcep to floor"] > (shape.goal or float("inf")), ratios["plain to sparkcep"] < shape.plain_goal]
     return (
-        f"{shape.name:<20}{measured['matches']:>9}{floor:>9.2f}{ours:>8.2f}{plain:>9.2f}{ratios['to floor']:>11.2f}{'!' if missed[0] else ' '}{goal:>6}{ratios['rows to floor']:>12.2f}"
+        f"{shape.name:<20}{measured['matches']:>9}{floor:>9.2f}{ours:>8.2f}{plain:>9.2f}{ratios['sparkcep to floor']:>11.2f}{'!' if missed[0] else ' '}{goal:>6}{ratios['rows to floor']:>12.2f}"
         f"{ratios['plain to sparkcep']:>11.2f}{'!' if missed[1] else ' '}{shape.plain_goal:>6.1f}  {shape.way}"
     )
 
@@ -184,5 +187,5 @@ def _print_memory(shapes: dict[str, dict]) -> None:
     print("\nPeak memory, MB: the driver's heap (garbage included), its JVM (resident), the largest Python worker (resident)")
     print(f"{'shape':<20}" + "".join(f"{f'{kind} {way}':>17}" for kind in ("heap", "jvm", "worker") for way in WAYS))
     for name, measured in shapes.items():
-        cells = (measured["memory"][way][kind] for kind in ("heap", "jvm", "worker") for way in WAYS)
+        cells = (measured["memory"].get(way, {}).get(kind) for kind in ("heap", "jvm", "worker") for way in WAYS)
         print(f"{name:<20}" + "".join(f"{'-' if cell is None else f'{cell:,.0f}':>17}" for cell in cells))
