@@ -27,6 +27,7 @@ from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
 MOST_TOGETHER = 2  # times as many steps for all start rows together.
+EVALUATION = 3  # further steps, of all start rows together, for a condition on the match: the engine's machine evaluates it
 MOST_PASSED = 3  # rows between two rows of a match, with decisions.
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
 Way: TypeAlias = "list[tuple[Node, Move]]"
@@ -175,6 +176,8 @@ class Search:
         match: the first match, None without one.
         matches: all matches that are asked for: one, or those of ALL MATCHES.
         effort: whether the search was given up.
+        steps: the steps so far.
+        evaluated: how many conditions on the match were evaluated.
     """
 
     trace: Trace
@@ -184,6 +187,7 @@ class Search:
     effort: bool = False
     matches: list[Match] = field(default_factory=list)
     steps: int = 0
+    evaluated: int = 0
 
     def __post_init__(self) -> None:
         self.pattern, self.rows = self.trace.pattern, self.trace.rows
@@ -205,6 +209,11 @@ class Search:
             self._path = None
             self._failed, self._failed_from = set(), {}
             self.root.run.forget()
+
+    @property
+    def cost(self) -> int:
+        """Its part of the steps of all start rows together."""
+        return self.steps + EVALUATION * self.evaluated
 
     @property
     def path(self) -> Way:
@@ -319,6 +328,7 @@ class Search:
         known = node.run.verdict(variable, row) if looks else self.trace.verdicts.get((variable, row))
         if known is not None:
             return known
+        self.evaluated += looks
         logic = self.pattern.conditions.get(variable)
         try:
             found = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, row, node.run)) is True
@@ -624,11 +634,11 @@ class Trace:
             self._search_first()
 
     def _search_first(self) -> None:
-        start, steps = self.rows.first, 0
+        start, cost = self.rows.first, 0
         while start < self.rows.count and not self.given_up:
             found = self.search(start, len(self.matches) + 1)
-            steps += found.steps
-            found.effort = found.effort or steps > MOST_TOGETHER * self.max_steps
+            cost += found.cost
+            found.effort = found.effort or cost > MOST_TOGETHER * self.max_steps
             self.given_up = found.effort
             if found.effort:
                 return
@@ -643,11 +653,11 @@ class Trace:
     def _search_all(self) -> None:
         """Searches every row. If matches may not overlap, those that complete first remain."""
         found: list[Match] = []
-        steps = 0
+        cost = 0
         for start in range(self.rows.first, self.rows.count):
             search = self.search(start, 0)
-            steps += search.steps
-            search.effort = search.effort or steps > MOST_TOGETHER * self.max_steps
+            cost += search.cost
+            search.effort = search.effort or cost > MOST_TOGETHER * self.max_steps
             if search.effort:
                 self.given_up = True
                 break
@@ -660,6 +670,13 @@ class Trace:
                 found.append(min(left, key=lambda match: match.end))
                 at = found[-1].end
         self.number(found)
+
+    @property
+    def decided(self) -> int:
+        """All matches with a row before this one are known."""
+        if not self.given_up:
+            return self.rows.count
+        return self.rows.first if self.pattern.reports_all and self.skip[0] == PAST_LAST else max(self.searches)
 
     def number(self, matches: Sequence[Match]) -> None:
         """Gives the matches of ALL MATCHES an order, and their numbers by it."""
