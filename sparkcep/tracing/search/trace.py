@@ -196,6 +196,7 @@ class Search:
         self._failed: set[Node] = self.trace.failed if self.pattern.shares else set()
         self._failed_from: dict[State, int] = self.trace.failed_from if self.pattern.shares else {}
         self._path: Way | None = []
+        self._reached: int | None = None  # see reached, if no match was found
         self.root = Node(self.program.first, self.trace.empty_run(self.start, self.number), self.start)
         try:
             self._find()
@@ -412,14 +413,20 @@ class Search:
         If no condition looks at the match, start rows share what is known of the runs below a state.
         """
         known = self.trace.shared.setdefault((least, taking), {}) if self.pattern.shares else {}
+        reached = 0
 
         def accepted(node: Node) -> Iterator[tuple[Option, Node]]:
-            if taking is None:
-                return self.accepted(node)
-            return ((option, after) for option, after in self.accepted(node) if node.row > taking or after.row <= taking + 1)
+            nonlocal reached
+            for option, after in self.accepted(node):
+                if taking is None or node.row > taking or after.row <= taking + 1:
+                    reached |= 1 << option.place
+                    yield option, after
 
         try:
-            return farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=least if taking is None else taking + 1, known=known)
+            found = farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=least if taking is None else taking + 1, known=known)
+            if taking is None and not self.pattern.shares:  # all runs were looked at
+                self._reached = reached
+            return found
         finally:
             self.forget()
 
@@ -476,7 +483,8 @@ class Search:
                     found |= 1 << move.option.place | self._places_below(self.after(node, move))
             if taken.option.kind == "row":
                 found |= 1 << taken.option.place
-        found = found if self.path else self._places_below(self.root)
+        if not self.path:
+            found = self._places_below(self.root) if self._reached is None else self._reached
         self.forget()
         return found
 
