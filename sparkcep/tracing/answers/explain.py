@@ -217,7 +217,7 @@ class _Explainer(Names):
         refused: dict[int, str] = {}
         if number is None and run is None and row is not None:
             run = next((match for match in self.trace.matches if row in rows_of(match)), None)
-        if number is not None:
+        if number is not None and not self._is_untraced(number):
             run = self.trace.matches[number - 1]
             ended = run.end
         elif run is None and row is not None and row in self.farthest:
@@ -456,7 +456,7 @@ class _Explainer(Names):
     def at(self, row: int) -> list[str]:
         """The answer for one row."""
         head = self.head(row)
-        if row >= self.trace.decided:
+        if row >= self.trace.decided or self._is_untraced(self.asked.match):
             return [f"{head} is not answered.", self._effort(max(self.trace.searches), "")]
         inside = [match for match in self.trace.matches if row in match.rows]
         if self.asked.expect is not None:
