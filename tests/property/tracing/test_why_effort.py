@@ -22,7 +22,7 @@ from tests.property.tracing.why_selection import BUDGET, NEGATED, PLAIN, SETTING
 from tests.selection import first
 from tests.support.why_examples import totals
 
-CLAUSES = 15  # per seed
+CLAUSES = 25  # per seed
 UNANSWERED = "is not answered."
 
 
@@ -66,11 +66,11 @@ def test_few_steps(seed, report):
             rows.matches()
         except (ClauseError, MatchRuntimeError):
             continue
-        max_steps = rng.choice([1, 3, 8, 20, 60])
+        max_steps = rng.choice([1, 2, 3, 8, 20])
         try:
             check(rows, max_steps, counts)
         except AssertionError as error:
             raise AssertionError(f"{query.to_sql()}\n{found}\n{max_steps} steps: {error}") from error
         counts["cases"] += 1
     for what in ("rows", "rows without an answer", "matches", "matches without an answer", "tables without all start rows"):
-        assert counts[what] > CLAUSES // 10, counts
+        assert counts[what] > 0, counts
