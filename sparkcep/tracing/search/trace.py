@@ -27,7 +27,7 @@ from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
 MOST_TOGETHER = 2  # times as many steps for all start rows together.
-EVALUATION = 3  # further steps, of all start rows together, for a condition on the match: the engine's machine evaluates it
+EVALUATION = 2  # further steps, of all start rows together, for a condition on the match: the engine's machine evaluates it
 MOST_PASSED = 3  # rows between two rows of a match, with decisions.
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
 Way: TypeAlias = "list[tuple[Node, Move]]"
@@ -360,10 +360,14 @@ class Search:
         """Like :meth:`moves`, without most of the rows that are refused."""
         return self.moving.taking(node, self.options(node), self._takes(node), self.step, self.trace.rows_of)
 
-    def step(self) -> None:
-        self.steps += 1
+    def step(self, count: int = 1) -> None:
+        self.steps += count
         if self.steps > self.trace.max_steps:
             raise Effort
+
+    def keep(self) -> None:
+        """A step to a state that is remembered. With its run it takes twice as much memory, so it counts twice."""
+        self.step(2 if self.pattern.keeps_runs else 1)
 
     def found(self, root: Node) -> Way | None:
         """The preferred way from a node to a match, None if there is none."""
@@ -388,7 +392,7 @@ class Search:
                 after = self.after(node, move)
                 if after in self._failed or self._fails_later(after):
                     continue
-                self.step()
+                self.keep()
                 path.append((node, move))
                 stack.append((after, self.taking(after), found))
                 break
@@ -423,7 +427,7 @@ class Search:
                     yield option, after
 
         try:
-            found = farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=least if taking is None else taking + 1, known=known)
+            found = farthest(self.program, (self.start, self.number), self.root, accepted, self.keep, least=least if taking is None else taking + 1, known=known)
             if taking is None and not self.pattern.shares:  # all runs were looked at
                 self._reached = reached
             return found
@@ -468,7 +472,7 @@ class Search:
             if node in seen:
                 continue
             seen.add(node)
-            self.step()
+            self.keep()
             yield node, labels
             stack.extend(reversed([(after, (*labels, (after.row - 1, option.variable))) for option, after in self.accepted(node)]))
 
@@ -497,7 +501,7 @@ class Search:
             below = [] if node in known else list(self.accepted(node))
             missing = [after for _, after in below if after not in known]
             if missing:
-                self.step()
+                self.keep()
                 stack.extend(missing)
                 continue
             stack.pop()
@@ -594,7 +598,7 @@ class Search:
         own = next((move for move in before if move.option.variable == variable and not self.refused(node, move.option, move.row)), None)
         if own is not None:
             taken = [(move.option.place, move.row) for _, move in self.path[: len(labels)]] + [(own.option.place, own.row)]
-            ended = farthest(self.program, (self.start, self.number), self.after(node, own), self.accepted, self.step, taken=tuple(taken))
+            ended = farthest(self.program, (self.start, self.number), self.after(node, own), self.accepted, self.keep, taken=tuple(taken))
         return Other(variable, preferred, FAILS, ended=ended)
 
 
