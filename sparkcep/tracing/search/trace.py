@@ -27,7 +27,7 @@ from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
 MOST_TOGETHER = 2  # times as many steps for all start rows together.
-EVALUATION = 2  # further steps, of all start rows together, for a condition on the match: the engine's machine evaluates it
+EVALUATION = 2  # further steps of all start rows together, for a condition on the match.
 MOST_PASSED = 3  # rows between two rows of a match, with decisions.
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
 Way: TypeAlias = "list[tuple[Node, Move]]"
