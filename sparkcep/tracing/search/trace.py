@@ -27,8 +27,8 @@ from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
 MOST_TOGETHER = 2  # times as many steps for all start rows together.
-EVALUATION = 2  # further steps of all start rows together, for a condition on the match.
-MOST_PASSED = 3  # rows between two rows of a match, with decisions.
+EVALUATION = 2  # A condition on the match counts as so many further steps there.
+MOST_PASSED = 3  # Rows between two rows of a match, with decisions.
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
 Way: TypeAlias = "list[tuple[Node, Move]]"
 NOTHING: Changed = MappingProxyType({})

@@ -375,7 +375,7 @@ def test_runs_are_dropped():
 
 
 def test_few_steps():
-    """If the start rows together need too many steps, a table has the engine's number of matches, and a match may lack an answer."""
+    """If all start rows need too many steps, a table has the engine's number of matches, and a match may lack an answer."""
     clause = "ORDER BY t PATTERN (A+ B) DEFINE A AS v BETWEEN 0 AND 9, B AS v > 1000 + count(A.*)"
     values = [*((t, 5) for t in range(40)), (40, -1), *((t, 5 if t % 2 else 2000) for t in range(41, 61))]
     part = frozen(question(clause), ["t", "v"], values, "t")
