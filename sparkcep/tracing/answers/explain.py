@@ -594,8 +594,9 @@ class _Explainer(Names):
         name = self.plan.variables[variable]
         best: tuple[Search, Node, Option, tuple[tuple[int, int], ...]] | None = None
         names: dict[str, None] = {}
+        given_up: int | None = None  # a start row whose runs are too many
         for search in self.trace.searches.values():
-            if best is not None or search.effort or search.start > row:
+            if best is not None or search.start > row:
                 break  # a later start row has a shorter run
             try:
                 for node, labels in search.explored():
@@ -606,9 +607,12 @@ class _Explainer(Names):
                         best = search, node, option, labels
                         break
             except Effort:
+                given_up = search.start
                 continue
             if best is None:
                 search.forget()
+        if best is None and given_up is not None:
+            return [f"{head} is not answered.", self._effort(given_up, "")]
         if best is None:
             reaching = f" The runs that reach it let come {', '.join(names)}." if names else " No run reaches it."
             self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))

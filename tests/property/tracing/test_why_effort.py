@@ -39,6 +39,10 @@ def check(rows: FrozenRows, max_steps: int, counts: Counter) -> None:
         named = {int(number) for number in re.findall(r"match (\d+) as ", verdict)}
         assert named <= inside and bool(named) == bool(inside), (row, verdict, matches)
         counts["rows"] += 1
+        for variable in {rows.question.name(variable) for _, match in with_rows for variable in match.variables}:
+            found = explain(rows, Asked((row,), expect=variable), max_steps=max_steps).verdict
+            taken = any((row, variable) in zip(match.rows, map(rows.question.name, match.variables), strict=True) for _, match in with_rows)
+            assert found.endswith(UNANSWERED) or taken == found.endswith(f" is {variable}."), (row, found, matches)
     for number, match in enumerate(matches, 1):
         verdict = explain(rows, Asked(match=number), max_steps=max_steps).verdict
         takes = f" takes {row_spans(match.rows)}:" if match.rows else " is empty: "

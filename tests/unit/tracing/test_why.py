@@ -393,6 +393,10 @@ def test_few_steps():
         lines = explain(part, asked, max_steps=200).lines
         assert lines[0] == f"{text} is not answered." and lines[1].startswith("The search from row 3 takes more than 200 steps, or all searches twice as many.")
     assert overall([part], totals(part), DEFAULT, words={}).lines[0] == "10 matches in 61 rows of 1 partition."
+    asked = question("ORDER BY t PATTERN (A+ B C) DEFINE A AS v >= 0, B AS v = 5, C AS v = 6")
+    part = frozen(asked, ["t", "v"], [(t, v) for t, v in enumerate((0, 0, 0, 0, 5, 6, 0, 0, 0, 0), 1)], "t")
+    for steps, line in ((13, "Row 6 (t 6) is not answered."), (100, "Row 6 (t 6) is C.")):
+        assert explain(part, Asked((5,), expect="C"), max_steps=steps).lines[0] == line
 
 
 def test_a_path_is_found_again():
