@@ -400,7 +400,11 @@ class Conjunction:
                 best = search, ended
         lines.append(f"  side of {name}: no match.")
         if best is not None:
-            lines += writer.start(best[0].start, "    ")
+            try:
+                lines += writer.start(best[0].start, "    ")
+            except Effort:
+                writer.reasons.append(Reason("EFFORT", best[0].start + 1, best[0].start + 1))
+                lines.append("    Its farthest run takes too many steps to explain. Raise spark.sparkcep.why.maxSteps, or add a WINDOW.")
         return False
 
     def together(self, row: int, stop: int) -> list[str]:

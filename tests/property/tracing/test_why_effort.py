@@ -59,7 +59,7 @@ def check(rows: FrozenRows, max_steps: int, counts: Counter) -> None:
             assert (row in match.rows) == (f" is in match {number}" in why.verdict) or why.verdict.endswith(UNANSWERED), (row, str(why), matches)
     why = overall([rows], totals(rows), DEFAULT, words={}, max_steps=max_steps)
     ends = any(reason.reason == "EFFORT" for reason in why.reasons)
-    assert why.verified and why.verdict.startswith("No match" if not matches else f"{len(matches)} match"), (str(why), matches)
+    assert why.verified and why.verdict.startswith("No match" if not matches else f"{len(matches):,} match"), (str(why), matches)
     assert ends == why.lines[1].startswith("Traces end after")
     counts["tables without all start rows"] += ends
 
