@@ -93,7 +93,7 @@ def test_few_steps(seed, report):
 
 @pytest.mark.parametrize("seed", first(range(20), 1, wider=3))
 def test_few_steps_of_sides(seed):
-    """The matches of ``&`` are the engine's. A side whose searches were given up is not said to have no match."""
+    """The matches of ``&`` are the engine's. A side whose searches were given up gets no verdict."""
     counts = checked(seed, SIDED_CLAUSES, SIDED, strategy=selection.ANY)
     for what in ("rows", "efforts"):
         assert counts[what] > 0, counts
