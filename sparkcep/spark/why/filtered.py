@@ -164,12 +164,14 @@ def _left_out(run: Run, names: str, query: _Query, sql: str, at: str, values: Va
     computed = [f"({expr.span.of(clause_text)}) AS __t{i}" for i, expr in enumerate(found)]
     computed += [f"({side.span.of(clause_text)}) AS __s{j}" for j, (_, side) in enumerate(sides)]
     try:
-        rows = run(f"{names}SELECT {', '.join(computed)}, count(*) OVER () AS __rows FROM {query.table} WHERE ({at}) LIMIT 1").collect()
+        left = f"SELECT {', '.join(computed)} FROM {query.table} WHERE ({at})"
+        counted = run(f"{names}SELECT first(struct(*)) AS row, count(*) AS rows FROM ({left})").collect()[0]
     except AnalysisException:  # the table has other columns
         return None
-    if not rows:
+    count = int(counted["rows"])
+    if not count:
         return None
-    row, count = rows[0].asDict(), int(rows[0]["__rows"])
+    row = counted["row"].asDict()
     table = query.table if "(" not in query.table else "its input"
     line = f"line {position(sql, sql.find(query.at))[0]}" if query.at in sql else "a view"
     does, them = ("One row of {} does", "it") if count == 1 else (f"{count:,} rows of {{}} do", "them")

@@ -6,7 +6,7 @@ and the trace and the engine see them in this order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,11 +75,12 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
     names = [key.column for key in plan.partition]
     group = f" GROUP BY {', '.join(names)}" if names else ""
     counts = f"SELECT {', '.join([*names, f'sum({_HITS}) AS {_HITS}', f'count(*) AS {_SIZE}'])} FROM ({inner}){group} HAVING sum({_HITS}) > 0"
-    found = run(f"{asked.names}SELECT *, count(*) OVER () AS __partitions FROM ({counts}) ORDER BY {', '.join([f'{_HITS} DESC', *names])} LIMIT {_SHOWN_PARTITIONS}").collect()
+    found = run(f"{asked.names}SELECT * FROM ({counts}) ORDER BY {', '.join([f'{_HITS} DESC', *names])} LIMIT {_SHOWN_PARTITIONS}").collect()
     if not found:
         return None
     if len(found) > 1:
-        raise _several(plan, [row.asDict() for row in found], at, redact)
+        partitions = len(found) if len(found) < _SHOWN_PARTITIONS else run(f"{asked.names}SELECT count(*) FROM ({counts})").collect()[0][0]
+        raise _several(plan, [row.asDict() for row in found], partitions, at, redact)
     hits, size = int(found[0][_HITS]), int(found[0][_SIZE])
     if at is not None and hits > MOST_ROWS:
         raise ClauseError(WHY, f"at selects {hits:,} rows, and at most {MOST_ROWS} are explained. Add a condition, such as one on the ORDER BY key", sqlstate=SEMANTIC)
@@ -104,9 +105,9 @@ def may_be_part(question: Question) -> bool:
     return strict and exact and bounded and not question.numbered and not any(part[0] in ("start", "end") for part in walk(plan.pattern))
 
 
-def _several(plan: Plan, found: list[dict[str, Any]], at: str | None, redact: str) -> ClauseError:
+def _several(plan: Plan, found: list[dict[str, Any]], partitions: int, at: str | None, redact: str) -> ClauseError:
     """The error for rows of several partitions. Under redaction it leaves the values of keys out."""
-    values, partitions = Values(), found[0]["__partitions"]
+    values = Values()
     if redact:
         what = "at selects rows of" if at is not None else "The input has"
         instead = "Add a condition on" if at is not None else "Write at with a condition on the row and on"
@@ -172,9 +173,10 @@ def _part(query: str, question: Question, rows: int) -> str:
             distance = f"{{1}} - {{0}} <= {size}"
         inside = f"{distance.format(window.order, '__from')} AND {distance.format('__to', window.order)}"
     reach = margin(question)
-    bounded = f"SELECT *, min(IF({_ASKED}, {bounds}, NULL)) OVER () AS __from, max(IF({_ASKED}, {bounds}, NULL)) OVER () AS __to FROM ({query})"
+    whole = f"({_by(key.column for key in question.plan.partition)})"  # the query reads one partition
+    bounded = f"SELECT *, min(IF({_ASKED}, {bounds}, NULL)) OVER {whole} AS __from, max(IF({_ASKED}, {bounds}, NULL)) OVER {whole} AS __to FROM ({query})"
     marked = f"SELECT *, COALESCE({inside}, false) OR {_ASKED} AS __inside FROM ({bounded})"
-    placed = f"SELECT *, min(IF(__inside, {ROW}, NULL)) OVER () AS __first, max(IF(__inside, {ROW}, NULL)) OVER () AS __last FROM ({marked})"
+    placed = f"SELECT *, min(IF(__inside, {ROW}, NULL)) OVER {whole} AS __first, max(IF(__inside, {ROW}, NULL)) OVER {whole} AS __last FROM ({marked})"
     return f"SELECT * EXCEPT (__from, __to, __inside, __first, __last) FROM ({placed}) WHERE {ROW} BETWEEN __first - {reach} AND __last + {reach} LIMIT {rows + 1}"
 
 
@@ -188,9 +190,14 @@ def row_columns(question: Question) -> list[str]:
 
 def window_of(plan: Plan) -> str:
     """The clause's PARTITION BY and ORDER BY as a window."""
-    keys = ", ".join(text_of(plan, key.column) for key in plan.partition)
     order = ", ".join(order_text(text_of(plan, item.column), item) for item in plan.order)
-    return f"{f'PARTITION BY {keys} ' if keys else ''}ORDER BY {order or 'NULL'}"
+    return f"{_by(text_of(plan, key.column) for key in plan.partition)}ORDER BY {order or 'NULL'}"
+
+
+def _by(keys: Iterable[str]) -> str:
+    """A window's PARTITION BY with a blank after it, "" without keys. Spark logs a warning for each window without PARTITION BY."""
+    listed = ", ".join(keys)
+    return f"PARTITION BY {listed} " if listed else ""
 
 
 def text_of(plan: Plan, column: str) -> str:

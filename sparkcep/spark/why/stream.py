@@ -179,7 +179,7 @@ def why_stream(
         check_expression(str(at))
     spark, execution, ran = SparkSession.active(), execution_of(query), ran_of(query)
     if not ran:
-        raise ClauseError(WHY, f"The query has not completed a micro-batch since it started. Ask again after one, or about a table. {INSTEAD}", sqlstate=UNSUPPORTED)
+        raise ClauseError(WHY, f"Spark remembers no micro-batch of the query: it ran none since it started, or it was idle for long. Ask again after one, or about a table. {INSTEAD}", sqlstate=UNSUPPORTED)
     try:
         stored = _chosen(_stored(spark, execution, ran[-1]), which)
         plan = Plan.from_json(stored.plan)

@@ -93,7 +93,7 @@ def explain(rows: FrozenRows, asked: Asked, *, redact: str = "", max_steps: int 
         return sided.answer(asked.at, asked.match, asked.expect, asked.words)
     engine = rows.matches()  # the query's own errors come first
     trace = Trace(rows.pattern(), rows, max_steps=max_steps)
-    explainer = _Explainer(rows, trace, Values(redact), asked)
+    explainer = _Explainer(rows, trace, Values(redact), asked, len(engine))
     wrong = compared(trace, engine)
     return untrue(rows, asked.words, traced(trace), engine, wrong, asked.at) if wrong else explainer.answer()
 
@@ -103,9 +103,10 @@ class _Untrue(Exception):
 
 
 class _Explainer(Names):
-    def __init__(self, rows: FrozenRows, trace: Trace, values: Values, asked: Asked) -> None:
+    def __init__(self, rows: FrozenRows, trace: Trace, values: Values, asked: Asked, count: int = 0) -> None:
+        """``count``: the number of the engine's matches. The trace has fewer if it was given up."""
         super().__init__(rows, values)
-        self.trace, self.asked = trace, asked
+        self.trace, self.asked, self.count = trace, asked, count
         self.pictures = Timelines(rows, trace, lambda value: values.text(value, quoted=False), values.redact)
         self.reasons: list[Reason] = []
         self.shown: list[Shown] = []
@@ -123,7 +124,9 @@ class _Explainer(Names):
         """Answers the question."""
         lines: list[str] = []
         try:
-            if not self.asked.at:
+            if not self.asked.at and self._is_untraced(self.asked.match):
+                lines = [f"Match {self.asked.match} is not answered.", self._effort(max(self.trace.searches), "")]
+            elif not self.asked.at:
                 number = self._match_number()
                 lines = self._within_bound(lambda: self.match(number), f"Match {number}", self.trace.matches[number - 1].start)
                 self.picture(0, lines, None)
@@ -214,7 +217,7 @@ class _Explainer(Names):
         refused: dict[int, str] = {}
         if number is None and run is None and row is not None:
             run = next((match for match in self.trace.matches if row in rows_of(match)), None)
-        if number is not None:
+        if number is not None and not self._is_untraced(number):
             run = self.trace.matches[number - 1]
             ended = run.end
         elif run is None and row is not None and row in self.farthest:
@@ -223,6 +226,10 @@ class _Explainer(Names):
                 ended = farthest.row
                 refused = {option.place: reason for option, reason in self.trace.searches[row].next(farthest) if option.kind == "row"}
         self.timelines.append(self.pictures.of_run(Pictured(line, about, run, ended, row, refused, self.passed_over), lines))
+
+    def _is_untraced(self, number: int | None) -> bool:
+        """Whether the engine has the match and the trace, which was given up, lacks it."""
+        return number is not None and self.trace.given_up and len(self.trace.matches) < number <= self.count
 
     def _match_number(self) -> int:
         """The number of the match that is asked about. Raises ClauseError if there is none with this number."""
@@ -449,7 +456,7 @@ class _Explainer(Names):
     def at(self, row: int) -> list[str]:
         """The answer for one row."""
         head = self.head(row)
-        if self.trace.given_up and row >= max(self.trace.searches):
+        if row >= self.trace.decided or self._is_untraced(self.asked.match):
             return [f"{head} is not answered.", self._effort(max(self.trace.searches), "")]
         inside = [match for match in self.trace.matches if row in match.rows]
         if self.asked.expect is not None:
@@ -587,8 +594,9 @@ class _Explainer(Names):
         name = self.plan.variables[variable]
         best: tuple[Search, Node, Option, tuple[tuple[int, int], ...]] | None = None
         names: dict[str, None] = {}
+        given_up: int | None = None  # a start row whose runs are too many
         for search in self.trace.searches.values():
-            if best is not None or search.effort or search.start > row:
+            if best is not None or search.start > row:
                 break  # a later start row has a shorter run
             try:
                 for node, labels in search.explored():
@@ -599,9 +607,12 @@ class _Explainer(Names):
                         best = search, node, option, labels
                         break
             except Effort:
+                given_up = search.start
                 continue
             if best is None:
                 search.forget()
+        if best is None and given_up is not None:
+            return [f"{head} is not answered.", self._effort(given_up, "")]
         if best is None:
             reaching = f" The runs that reach it let come {', '.join(names)}." if names else " No run reaches it."
             self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))

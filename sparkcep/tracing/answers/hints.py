@@ -82,11 +82,12 @@ class Hints:
         totals: the counts over all rows.
         settings: the session's settings.
         values: writes values of rows.
-        matches: the number of traced matches.
+        matches: the number of matches in the partitions.
+        searches: whether the engine may search them with another clause.
     """
 
-    def __init__(self, parts: Sequence[FrozenRows], totals: Totals, settings: Settings, values: Values, matches: int) -> None:
-        self.parts, self.totals, self.settings, self.values, self.matches = parts, totals, settings, values, matches
+    def __init__(self, parts: Sequence[FrozenRows], totals: Totals, settings: Settings, values: Values, matches: int, *, searches: bool = True) -> None:
+        self.parts, self.totals, self.settings, self.values, self.matches, self.searches = parts, totals, settings, values, matches, searches
         self.question: Question = parts[0].question
         self.plan = self.question.plan
 
@@ -98,7 +99,7 @@ class Hints:
         yield from self.text_numbers()
         yield from self.cast()
         yield from self.window_units()
-        if not self.matches and self.plan.adjacent:
+        if self.searches and not self.matches and self.plan.adjacent:
             count = self.skipping()
             if count:
                 matches = counted(count, "match")

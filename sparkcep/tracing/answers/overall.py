@@ -17,6 +17,7 @@ from sparkcep.tracing.answers.change import Spot, alone, closest
 from sparkcep.tracing.answers.differs import unconfirmed, untrue
 from sparkcep.tracing.answers.hints import Hints, Totals, counted
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
+from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.answers.without import without
 from sparkcep.tracing.conditions.collector import Comparison
@@ -65,7 +66,8 @@ class _Overall:
         self.searches = [(part, search) for part, trace in zip(parts, self.traces, strict=True) for search in trace.searches.values()]
         self.failed = [(part, search) for part, search in self.searches if search.match is None and not search.effort]
         self.adjacent = self.question.plan.adjacent
-        self.matches = sum(len(trace.matches) for trace in self.traces)
+        self.matches = 0  # of the engine
+        self.given_up = any(trace.given_up for trace in self.traces)
         self.missed: list[tuple[FrozenRows, Trace]] = []  # the partition of each near miss
 
     def sided(self, words: Mapping[str, object], more: Sequence[str], sides: Sequence[Sequence[Side]]) -> Why:
@@ -78,7 +80,9 @@ class _Overall:
             lines.append("Each side of & by itself:")
         for number, side in enumerate(sides[0]):
             names = " and ".join(self.question.name(variable) for variable in sorted(side.variables))
-            lines.append(f"  side of {names}: a match starts at {sum(len(part[number].trace.matches) for part in sides)} of {counted(rows, 'row')}")
+            starts = sum(len(part[number].trace.matches) for part in sides)
+            is_whole = not any(part[number].trace.given_up for part in sides)
+            lines.append(f"  side of {names}: " + (f"a match starts at {starts} of {counted(rows, 'row')}" if is_whole else "too many steps to count its matches"))
         hints = [*Hints(self.parts, self.totals, self.settings, self.values, self.matches).found(), *more]
         hints += [] if self.matches else without(self.question, self.parts, self.settings)
         return Why(dict(words), True, lines[0], hints=tuple(hints), lines=(*lines, *hints))
@@ -86,21 +90,23 @@ class _Overall:
     def answer(self, words: Mapping[str, object], more: Sequence[str]) -> Why:
         if self.sides is not None:
             return self.sided(words, more, self.sides)
+        self.matches = 0
         for part, trace in zip(self.parts, self.traces, strict=True):
             engine = matches_of(self.question.plan, part.table)
             if wrong := compared(trace, engine):
                 return untrue(part, words, traced(trace), engine, wrong)
+            self.matches += len(engine)
         ends, blamed = self.endings()
         for trace in self.traces:
             trace.shared.clear()  # what farthest runs share is not needed any more
         culprits = self.culprits(blamed, words)
         if isinstance(culprits, Why):
             return culprits
-        found = Hints(self.parts, self.totals, self.settings, self.values, self.matches)
+        found = Hints(self.parts, self.totals, self.settings, self.values, self.matches, searches=not self.given_up)
         hints, near = [*found.found(), *more], self.near()
-        hints += [] if self.matches else without(self.question, self.parts, self.settings)
+        hints += [] if self.matches or self.given_up else without(self.question, self.parts, self.settings)
         reached = tuple(self.reached())
-        lines = [self.first(), *self.counters(), *self.funnel(reached)]
+        lines = [self.first(), *self.effort(), *self.counters(), *self.funnel(reached)]
         if ends:
             lines.append("They ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
         for i, (matches, starts, number, wanted) in enumerate(culprits[:SHOWN]):
@@ -111,18 +117,23 @@ class _Overall:
         timelines = self.pictures(near[:SHOWN], len(lines) + 1)
         lines += self.misses(near)
         return Why(
-            dict(words), True, lines[0], funnel=reached, hints=tuple(hints), near=tuple(near), lines=tuple(lines), timelines=tuple(timelines),
-            culprits=tuple((self.question.comparisons[number].text, starts, matches) for matches, starts, number, _ in culprits[:SHOWN]),
+            dict(words), True, lines[0], (Reason("EFFORT"),) if self.given_up else (), funnel=reached, hints=tuple(hints), near=tuple(near),
+            lines=tuple(lines), timelines=tuple(timelines), culprits=tuple((self.question.comparisons[number].text, starts, matches) for matches, starts, number, _ in culprits[:SHOWN]),
         )
 
     # -- parts of the answer ----------------------------------------------------------------------------------
 
     def first(self) -> str:
         rows = sum(part.count for part in self.parts)
-        found = f"{counted(self.matches, 'match').replace('0 matches', 'No match')} in {rows:,} rows of {counted(len(self.parts), 'partition')}."
+        found = f"{counted(self.matches, 'match') if self.matches else 'No match'} in {rows:,} rows of {counted(len(self.parts), 'partition')}."
         if len(self.parts) < self.totals.partitions or rows < self.totals.rows:
             found += f" Sample: {len(self.parts)} of {self.totals.partitions:,} partitions."
         return found
+
+    def effort(self) -> Iterator[str]:
+        """The line which says that not all start rows were searched."""
+        if self.given_up:
+            yield f"Traces end after {counted(len(self.searches), 'start row')}, because further ones take too many steps. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."
 
     def counters(self) -> Iterator[str]:
         listed = self.question.comparisons[:MOST_COMPARISONS]

@@ -386,13 +386,25 @@ class Conjunction:
         if found is not None:
             lines.append(f"  side of {name}: {row_spans(found.rows)} would match ({writer.labels(found.variables)})." if found.rows else f"  side of {name}: takes no row.")
             return True
+        if len(searches) < len(starts) or any(search.effort for search in searches):
+            writer.reasons.append(Reason("EFFORT", starts.start + 1, starts.start + 1))
+            lines.append(f"  side of {name}: its searches take too many steps. Raise spark.sparkcep.why.maxSteps, or add a WINDOW.")
+            return False
         best: tuple[Search, Ended] | None = None
         for search in searches:
-            if search.match is None and not search.effort and (ended := search.farthest()) is not None and (best is None or ended.rank > best[1].rank):
+            try:
+                ended = search.farthest() if search.match is None else None
+            except Effort:
+                continue
+            if ended is not None and (best is None or ended.rank > best[1].rank):
                 best = search, ended
         lines.append(f"  side of {name}: no match.")
         if best is not None:
-            lines += writer.start(best[0].start, "    ")
+            try:
+                lines += writer.start(best[0].start, "    ")
+            except Effort:
+                writer.reasons.append(Reason("EFFORT", best[0].start + 1, best[0].start + 1))
+                lines.append("    Its farthest run takes too many steps to explain. Raise spark.sparkcep.why.maxSteps, or add a WINDOW.")
         return False
 
     def together(self, row: int, stop: int) -> list[str]:

@@ -103,6 +103,7 @@ def _overall(
     why = overall(parts, totals, settings, words=words, redact=redact, max_steps=max_steps, hints=hints)
     if not lines or not why.verified:
         return why
-    starts = counted(dict(why.funnel)["a match"], "row")
-    timelines = tuple(replace(timeline, line=timeline.line + len(lines)) for timeline in why.timelines)
-    return replace(why, verdict=lines[0], lines=(*lines, f"{begins} at {starts}.", *why.lines[1:]), timelines=timelines)
+    if Reason("EFFORT") not in why.reasons:  # all start rows were searched
+        lines = [*lines, f"{begins} at {counted(dict(why.funnel)['a match'], 'row')}."]
+    timelines = tuple(replace(timeline, line=timeline.line + len(lines) - 1) for timeline in why.timelines)
+    return replace(why, verdict=lines[0], lines=(*lines, *why.lines[1:]), timelines=timelines)

@@ -64,12 +64,16 @@ class Machine:
         chunk = Chunk.whole(table, names, np.array([0, self.count], dtype=np.int64))
         chunk.columns.update({name: flat(table[name]) for name in names})
         strategy = replace(prepared.strategy, plan=plan, net=None)
-        self._data = data = kernel_data(replace(prepared, strategy=strategy, conditions=compiled, looks=()), chunk)
+        data = kernel_data(replace(prepared, strategy=strategy, conditions=compiled, looks=()), chunk)
         self._slots, self._labels = compiled.slots, np.full(self.count + 2, vm.UNTAKEN, dtype=np.uint8)
         self._whole = np.zeros((self.count + 2, len(compiled.slots)), dtype=np.int64)
         self._floats = np.zeros((self.count + 2, len(compiled.slots)), dtype=np.float64)
         self._stack = np.zeros(2 * _STACK, dtype=np.int64), np.zeros(_STACK, dtype=np.float64), np.zeros(_STACK, dtype=np.uint8)
-        self._letters = np.full(self.count, -1, dtype=np.int64)
+        rows, conditions, letters = data.rows, data.conditions, np.full(self.count, -1, dtype=np.int64)
+        self._arrays = (letters, conditions.code, conditions.floats), (  # before the slots and after them, in the order of vm.scan
+            self._whole, self._floats, self._labels, conditions.label_codes, rows.ints, rows.flts, rows.inull, rows.fnull,
+            rows.pair_starts, rows.pair_ints, rows.pair_flts, rows.pair_null, *self._stack,
+        )  # fmt: skip
         self._mapped: list[Run] = []
         self._strings = self._by_rank(data, compiled, chunk)
 
@@ -157,13 +161,9 @@ class Machine:
             self._mapped.append(node)
 
     def _scan(self, entry: int, variable: int, row: int, prior: int, start: int, number: int, slots: Any) -> None:
-        rows, conditions = self._data.rows, self._data.conditions
         row, start = row - self.first, start - self.first
-        numbers = (vm.MAP, variable, variable, entry, 1, row, prior - self.first, 0, row + 1, self.count, start, number)
-        _, bad = vm.scan(
-            *map(np.int64, numbers), self._letters, conditions.code, conditions.floats, slots, self._whole, self._floats, self._labels,
-            conditions.label_codes, rows.ints, rows.flts, rows.inull, rows.fnull, rows.pair_starts, rows.pair_ints, rows.pair_flts, rows.pair_null, *self._stack,
-        )
+        before, after = self._arrays
+        _, bad = vm.scan(vm.MAP, variable, variable, entry, 1, row, prior - self.first, 0, row + 1, self.count, start, number, *before, slots, *after)
         if bad < 0:
             raise of_condition(bad, self.plan, variable=variable)
 

@@ -300,7 +300,7 @@ class Program:
 
     def passed(self, option: Option) -> tuple[int, ...]:
         """The slots of the negations that were passed since the last row."""
-        return tuple(slot for slot in self.negated if option.slots[slot][1])
+        return tuple(slot for slot in self.negated if option.slots[slot][1]) if self.negated else ()
 
     def opening(self, option: Option) -> tuple[int, ...]:
         """The slots of the negations that were passed before the first row."""

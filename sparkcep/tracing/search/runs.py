@@ -37,13 +37,18 @@ class Run:
         self.start, self.number, self.before, self.variable, self.crossed = start, number, before, variable, crossed
         self.row = start - 1 if before is None else row
         self.length: int = 0 if before is None else before.length + 1
-        self.forget()
-
-    def forget(self) -> None:
-        """Drops the longer runs and the verdicts."""
         self._longer: Run | dict[tuple[int, int, tuple[int, ...]], Run] | None = None
         self._known = self._held = 0
         self._later: dict[tuple[int, int], bool] | None = None
+
+    def forget(self) -> None:
+        """Drops the longer runs and the verdicts, also those of longer runs. Without cycles they are freed at once."""
+        stack: list[Run] = [self]
+        while stack:
+            run = stack.pop()
+            longer, run._longer, run._known, run._held, run._later = run._longer, None, 0, 0, None
+            if longer is not None:
+                stack.extend((longer,) if isinstance(longer, Run) else longer.values())
 
     def with_(self, variable: int, row: int | None = None, crossed: tuple[int, ...] = ()) -> Run:
         """The run with one more row: the next one, or a later one."""
@@ -243,11 +248,12 @@ def farthest(
 
 def _children(node: Node, group: tuple[State, ...], accepted: Callable[[Node], Iterator[tuple[Option, Node]]]) -> list[tuple[Option, _Key]]:
     """The nodes after a node, each with the states of all derivations of its run."""
+    own = list(accepted(node))
     grouped: dict[tuple[int, int], dict[State, None]] = {}
     for state in group:
-        for option, after in accepted(Node(state, node.run, node.row)):
+        for option, after in own if state == node.state else accepted(Node(state, node.run, node.row)):
             grouped.setdefault((option.place, after.row), {})[after.state] = None
-    return [(option, (after, tuple(grouped[option.place, after.row]))) for option, after in accepted(node)]
+    return [(option, (after, tuple(grouped[option.place, after.row]))) for option, after in own]
 
 
 def _takes(node: Node, state: State, accepted: Callable[[Node], Iterator[tuple[Option, Node]]]) -> bool:

@@ -27,7 +27,8 @@ from sparkcep.tracing.search.windows import Windows
 
 MAX_STEPS = 1_000_000  # of one start row
 MOST_TOGETHER = 2  # times as many steps for all start rows together.
-MOST_PASSED = 3  # rows between two rows of a match, with decisions.
+EVALUATION = 2  # A condition on the match counts as so many further steps there.
+MOST_PASSED = 3  # Rows between two rows of a match, with decisions.
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
 Way: TypeAlias = "list[tuple[Node, Move]]"
 NOTHING: Changed = MappingProxyType({})
@@ -175,6 +176,8 @@ class Search:
         match: the first match, None without one.
         matches: all matches that are asked for: one, or those of ALL MATCHES.
         effort: whether the search was given up.
+        steps: the steps so far.
+        evaluated: how many conditions on the match were evaluated.
     """
 
     trace: Trace
@@ -184,6 +187,7 @@ class Search:
     effort: bool = False
     matches: list[Match] = field(default_factory=list)
     steps: int = 0
+    evaluated: int = 0
 
     def __post_init__(self) -> None:
         self.pattern, self.rows = self.trace.pattern, self.trace.rows
@@ -192,6 +196,7 @@ class Search:
         self._failed: set[Node] = self.trace.failed if self.pattern.shares else set()
         self._failed_from: dict[State, int] = self.trace.failed_from if self.pattern.shares else {}
         self._path: Way | None = []
+        self._reached: int | None = None  # see reached, if no match was found
         self.root = Node(self.program.first, self.trace.empty_run(self.start, self.number), self.start)
         try:
             self._find()
@@ -205,6 +210,11 @@ class Search:
             self._path = None
             self._failed, self._failed_from = set(), {}
             self.root.run.forget()
+
+    @property
+    def cost(self) -> int:
+        """Its part of the steps of all start rows together."""
+        return self.steps + EVALUATION * self.evaluated
 
     @property
     def path(self) -> Way:
@@ -319,6 +329,7 @@ class Search:
         known = node.run.verdict(variable, row) if looks else self.trace.verdicts.get((variable, row))
         if known is not None:
             return known
+        self.evaluated += looks
         logic = self.pattern.conditions.get(variable)
         try:
             found = logic is None or comparisons.combined(logic, lambda number: self.trace.truth(number, row, node.run)) is True
@@ -349,10 +360,14 @@ class Search:
         """Like :meth:`moves`, without most of the rows that are refused."""
         return self.moving.taking(node, self.options(node), self._takes(node), self.step, self.trace.rows_of)
 
-    def step(self) -> None:
-        self.steps += 1
+    def step(self, count: int = 1) -> None:
+        self.steps += count
         if self.steps > self.trace.max_steps:
             raise Effort
+
+    def keep(self) -> None:
+        """A step to a state that is remembered. With its run it takes twice as much memory, so it counts twice."""
+        self.step(2 if self.pattern.keeps_runs else 1)
 
     def found(self, root: Node) -> Way | None:
         """The preferred way from a node to a match, None if there is none."""
@@ -377,7 +392,7 @@ class Search:
                 after = self.after(node, move)
                 if after in self._failed or self._fails_later(after):
                     continue
-                self.step()
+                self.keep()
                 path.append((node, move))
                 stack.append((after, self.taking(after), found))
                 break
@@ -402,14 +417,20 @@ class Search:
         If no condition looks at the match, start rows share what is known of the runs below a state.
         """
         known = self.trace.shared.setdefault((least, taking), {}) if self.pattern.shares else {}
+        reached = 0
 
         def accepted(node: Node) -> Iterator[tuple[Option, Node]]:
-            if taking is None:
-                return self.accepted(node)
-            return ((option, after) for option, after in self.accepted(node) if node.row > taking or after.row <= taking + 1)
+            nonlocal reached
+            for option, after in self.accepted(node):
+                if taking is None or node.row > taking or after.row <= taking + 1:
+                    reached |= 1 << option.place
+                    yield option, after
 
         try:
-            return farthest(self.program, (self.start, self.number), self.root, accepted, self.step, least=least if taking is None else taking + 1, known=known)
+            found = farthest(self.program, (self.start, self.number), self.root, accepted, self.keep, least=least if taking is None else taking + 1, known=known)
+            if taking is None and not self.pattern.shares:  # all runs were looked at
+                self._reached = reached
+            return found
         finally:
             self.forget()
 
@@ -451,7 +472,7 @@ class Search:
             if node in seen:
                 continue
             seen.add(node)
-            self.step()
+            self.keep()
             yield node, labels
             stack.extend(reversed([(after, (*labels, (after.row - 1, option.variable))) for option, after in self.accepted(node)]))
 
@@ -466,7 +487,8 @@ class Search:
                     found |= 1 << move.option.place | self._places_below(self.after(node, move))
             if taken.option.kind == "row":
                 found |= 1 << taken.option.place
-        found = found if self.path else self._places_below(self.root)
+        if not self.path:
+            found = self._places_below(self.root) if self._reached is None else self._reached
         self.forget()
         return found
 
@@ -479,7 +501,7 @@ class Search:
             below = [] if node in known else list(self.accepted(node))
             missing = [after for _, after in below if after not in known]
             if missing:
-                self.step()
+                self.keep()
                 stack.extend(missing)
                 continue
             stack.pop()
@@ -576,7 +598,7 @@ class Search:
         own = next((move for move in before if move.option.variable == variable and not self.refused(node, move.option, move.row)), None)
         if own is not None:
             taken = [(move.option.place, move.row) for _, move in self.path[: len(labels)]] + [(own.option.place, own.row)]
-            ended = farthest(self.program, (self.start, self.number), self.after(node, own), self.accepted, self.step, taken=tuple(taken))
+            ended = farthest(self.program, (self.start, self.number), self.after(node, own), self.accepted, self.keep, taken=tuple(taken))
         return Other(variable, preferred, FAILS, ended=ended)
 
 
@@ -624,11 +646,11 @@ class Trace:
             self._search_first()
 
     def _search_first(self) -> None:
-        start, steps = self.rows.first, 0
+        start, cost = self.rows.first, 0
         while start < self.rows.count and not self.given_up:
             found = self.search(start, len(self.matches) + 1)
-            steps += found.steps
-            found.effort = found.effort or steps > MOST_TOGETHER * self.max_steps
+            cost += found.cost
+            found.effort = found.effort or cost > MOST_TOGETHER * self.max_steps
             self.given_up = found.effort
             if found.effort:
                 return
@@ -643,11 +665,11 @@ class Trace:
     def _search_all(self) -> None:
         """Searches every row. If matches may not overlap, those that complete first remain."""
         found: list[Match] = []
-        steps = 0
+        cost = 0
         for start in range(self.rows.first, self.rows.count):
             search = self.search(start, 0)
-            steps += search.steps
-            search.effort = search.effort or steps > MOST_TOGETHER * self.max_steps
+            cost += search.cost
+            search.effort = search.effort or cost > MOST_TOGETHER * self.max_steps
             if search.effort:
                 self.given_up = True
                 break
@@ -660,6 +682,13 @@ class Trace:
                 found.append(min(left, key=lambda match: match.end))
                 at = found[-1].end
         self.number(found)
+
+    @property
+    def decided(self) -> int:
+        """All matches with a row before this one are known."""
+        if not self.given_up:
+            return self.rows.count
+        return self.rows.first if self.pattern.reports_all and self.skip[0] == PAST_LAST else max(self.searches)
 
     def number(self, matches: Sequence[Match]) -> None:
         """Gives the matches of ALL MATCHES an order, and their numbers by it."""

@@ -124,9 +124,9 @@ def checked_or_endless(seed: int) -> None:
     """Like :func:`checked`, with few steps for each search, since a fault may make it endless."""
     steps, taken = trace.Search.step, Run.with_
 
-    def step(self) -> None:
-        steps(self)
-        if self.steps > 5_000:
+    def step(self, count: int = 1) -> None:
+        steps(self, count)
+        if self.steps > 10_000:
             raise AssertionError("endless")
 
     def with_(self, variable: int, row: int | None = None, crossed: tuple[int, ...] = ()) -> Run:

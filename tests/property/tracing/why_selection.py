@@ -113,8 +113,9 @@ class SelectionCase:
 
     def check_farthest(self, search: Search, derivations: dict[tuple, int]) -> None:
         """The farthest run of a start row without a match, and that no run goes on from it."""
+        reached = search.reached()
         ended = search.farthest()
-        assert ended is not None
+        assert ended is not None and search.reached() == reached
         taken = self.pairs(ended.rows, ended.variables)
         assert taken in derivations
         self.counts["runs"] += 1

@@ -15,6 +15,8 @@ import sparkcep  # noqa: E402
 from sparkcep.cli import cli  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.errors.exceptions import ClauseParseException  # noqa: E402
+from sparkcep.spark.session.session import sql_in  # noqa: E402
+from sparkcep.spark.why import ask  # noqa: E402
 from sparkcep.tracing.search.trace import Trace  # noqa: E402
 from tests.selection import first, one_in  # noqa: E402
 from tests.support.pages import check  # noqa: E402
@@ -189,6 +191,30 @@ def test_a_part_of_a_long_partition(spark, order, window, at, first, last):
         sparkcep.why(spark, text.replace("SKIP TO NEXT ROW", "SKIP PAST LAST ROW"), at=at, rows=100)
     with pytest.raises(ClauseError, match=r"The partition has 2,000 rows, .*, and rows is 10. Write rows=2000"):
         sparkcep.why(spark, text, at=at, rows=10)
+
+
+def test_windows_have_the_keys_of_the_clause(spark, monkeypatch):
+    """If the clause has PARTITION BY, no statement of a question has a window without it. Spark warns of each such window."""
+    run: list[str] = []
+
+    def recorded(session, statement, *args, **held):
+        run.append(statement)
+        return sql_in(session, statement, *args, **held)
+
+    many = V.replace(V_TABLE, f"(SELECT * FROM {V_TABLE} WHERE price > 5)").replace("UP AS", "UP AS price > 100 AND")
+    part = f"SELECT * FROM ({LONG}) MATCH_RECOGNIZE (PARTITION BY k ORDER BY t MEASURES 1 AS m AFTER MATCH SKIP TO NEXT ROW WINDOW 20 PATTERN (A B C) DEFINE A AS e = 'a')"
+    best = f"SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY day MEASURES MATCH_SCORE() AS score PATTERN (A B) PREF MAX (round(stddev_pop(price), 2)) TOP 1)"
+    asked = [
+        (V, {"at": "symbol = 'A' AND day = 2"}), (V, {"at": "symbol = 'A'", "match": 1}), (V, {}), (many, {}), (many, {"at": "day = 1 AND symbol = 'B'"}),
+        (part, {"at": "t = 1003", "rows": 100}), (best, {"at": "symbol = 'A' AND day = 2"}),
+    ]  # fmt: skip
+    monkeypatch.setattr(ask, "sql_in", recorded)
+    answers = [sparkcep.why(spark, text, **arguments) for text, arguments in asked]
+    assert all(why.verified for why in answers) and [reason.reason for reason in answers[4].reasons] == ["FILTERED"]
+    assert sum(" OVER (PARTITION BY" in statement for statement in run) >= len(asked) - 1
+    with pytest.raises(ClauseError, match=r"at selects rows of 4 partitions: .*, \.\.\.\. Add AND"):
+        sparkcep.why(spark, V.replace("(NULL, 1, 7)", "(NULL, 1, 7), ('C', 1, 7)"), at="day = 1")
+    assert not [statement for statement in run if re.search(r"OVER *\((?! *PARTITION BY)", statement)]
 
 
 @pytest.mark.parametrize("by_match", [False, True], ids=["by Spark", "by the machine"])
