@@ -87,6 +87,50 @@ def test_order_of_each_type(exchanged, table, adaptive, sizes):
             exchanged.conf.unset(key)
 
 
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_an_adaptive_query_does_not_count_blocks_as_rows(exchanged, blocks):
+    """LIMIT, DISTINCT and ORDER BY have other results than those of as many rows as there are blocks."""
+    below = f"(SELECT id % 4 AS k, id FROM range(0, 300, 1, {blocks}))"
+    match = f"(SELECT k, id FROM {clause('', 'k', below)})"
+    assert "MatchBlocks" in plan_of(exchanged, f"SELECT * FROM {match}")
+    assert len(exchanged.sql(f"SELECT * FROM {match} LIMIT 5").collect()) == 5
+    assert exchanged.sql(f"SELECT count(*) FROM (SELECT * FROM {match} LIMIT 7 OFFSET 2)").first()[0] == 7
+    assert sorted(row.k for row in exchanged.sql(f"SELECT DISTINCT k FROM {match}").collect()) == [0, 1, 2, 3]
+    assert [row.id for row in exchanged.sql(f"SELECT id FROM {match} ORDER BY id DESC").collect()] == list(range(299, -1, -1))
+
+
+def test_a_condition_after_one_that_is_null_is_not_evaluated(exchanged):
+    below = "(SELECT id FROM stored_types WHERE IF(id % 5 = 0, NULL, TRUE) AND 1 / (id % 5) > 0.3)"
+    expected = exchanged.sql(f"SELECT id FROM {below}").collect()
+    assert sorted(exchanged.sql(f"SELECT id FROM {clause('', 'id', below)}").collect()) == sorted(expected) and expected
+
+
+def test_equal_exchanges_run_once(exchanged):
+    """Clauses over the same blocks share them, and clauses that differ do not."""
+    one = f"(SELECT id, place FROM {clause('PARTITION BY `string`', '`int`', 'stored_types')})"
+    others = {
+        one: 1,
+        one.replace("`int`,", "`int` DESC,"): 0,
+        one.replace("`int`,", "`int` NULLS LAST,"): 0,
+        one.replace("`int`,", "`date`,"): 0,
+        one.replace("BY `string`", "BY `binary`"): 0,
+        one.replace("PARTITION BY `string`", ""): 0,
+        one.replace("stored_types", "(SELECT * FROM stored_types WHERE id > 1000)"): 0,
+        one.replace("stored_types", "(SELECT * EXCEPT (`int`), `int` % 7 AS `int` FROM stored_types)"): 0,
+    }
+    for adaptive in ("true", "false"):
+        exchanged.conf.set("spark.sql.adaptive.enabled", adaptive)
+        try:
+            for other, shared in others.items():
+                frame = exchanged.sql(f"SELECT 1 AS t, * FROM {one} UNION ALL SELECT 2, * FROM {other}")
+                rows = frame.collect()
+                assert frame._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0].count("ReusedExchange") == shared, other
+                expected = [(t, *row) for t, part in ((1, one), (2, other)) for row in exchanged.sql(f"SELECT * FROM {part}").collect()]
+                assert sorted(map(tuple, rows)) == sorted(expected)
+        finally:
+            exchanged.conf.unset("spark.sql.adaptive.enabled")
+
+
 def test_all_columns_arrive(exchanged):
     shown = ", ".join(f"hash(`{name}`), `{name}` IS NULL" for name in NAMES)
     found = exchanged.sql(f"SELECT id, {shown} FROM {clause('PARTITION BY `string`', '`double`')}").collect()

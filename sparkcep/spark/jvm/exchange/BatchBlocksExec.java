@@ -13,14 +13,17 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.Scala;
@@ -71,7 +74,7 @@ public final class BatchBlocksExec extends BlocksExec {
         conditions.replaceAll(condition -> Expressions.replaced(condition, known));
         plan = projection.child();
       } else if (plan instanceof FilterExec filter && filter.condition().deterministic()) {
-        conditions.add(0, filter.condition()); // evaluated before those above it
+        conditions.addAll(0, Expressions.conjuncts(filter.condition(), new ArrayList<>())); // evaluated before those above it
         plan = filter.child();
       } else {
         return rows;
@@ -101,7 +104,10 @@ public final class BatchBlocksExec extends BlocksExec {
         vectors[i] = place;
       }
     }
-    Expression condition = conditions.isEmpty() ? null : CollectionConverters.asJava(conditions).stream().reduce(And::new).get();
+    // As in Spark's filter, nothing is evaluated after a condition that is NULL.
+    Expression condition = CollectionConverters.asJava(conditions).stream()
+        .map(c -> c.nullable() ? new EqualNullSafe(c, new Literal(true, DataTypes.BooleanType)) : c)
+        .reduce(And::new).orElse(null);
     BatchInput.Columns read = new BatchInput.Columns(vectors, Scala.seq(computed), condition, child.output());
     FlatMapFunction<Iterator<ColumnarBatch>, InternalRow> function =
         batches -> task.blocks(new BatchInput(batches, read, TaskContext.getPartitionId()));

@@ -23,6 +23,8 @@ final class BatchInput implements BlockRows.Input {
    */
   record Columns(int[] vectors, Seq<Expression> computed, Expression condition, Seq<Attribute> batch) implements Serializable {}
 
+  private static final int TEXT_ROWS = 256; // that are added before memory is asked for: a batch may have few strings, many times
+
   private final Iterator<ColumnarBatch> batches;
   private final int[] vectors;
   private final UnsafeProjection computed;
@@ -72,7 +74,7 @@ final class BatchInput implements BlockRows.Input {
 
   @Override
   public void add(BlockPage page) {
-    int some = Math.min(count - next, page.space());
+    int some = Math.min(Math.min(count - next, page.space()), page.hasTexts() ? TEXT_ROWS : Integer.MAX_VALUE);
     int at = page.rows();
     for (int i = 0; i < vectors.length; i++) {
       if (vectors[i] >= 0) {

@@ -78,6 +78,11 @@ final class BlockPage {
     return targets.length - rows;
   }
 
+  /** Whether there are values of their own lengths. */
+  boolean hasTexts() {
+    return texts.length > 0;
+  }
+
   /** Whether values of their own lengths needed more room since the last call. */
   boolean hasGrown() {
     boolean found = false;

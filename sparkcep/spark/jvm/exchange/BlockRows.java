@@ -25,6 +25,8 @@ final class BlockRows implements Iterator<InternalRow> {
     void add(BlockPage page);
   }
 
+  private static final long MOST = 1L << 30; // bytes of all arrays, so that each of them and the next rows stay below 2 GB
+
   private final Input input;
   private final BlockPage page;
   private final int[] numbers;
@@ -38,7 +40,7 @@ final class BlockRows implements Iterator<InternalRow> {
     this.input = input;
     this.page = page;
     this.numbers = numbers;
-    this.budget = budget;
+    this.budget = Math.min(budget, MOST);
     this.counts = counts;
     TaskContext task = TaskContext.get();
     room = new Room(task);

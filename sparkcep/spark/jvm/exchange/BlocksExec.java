@@ -2,6 +2,7 @@ package org.sparkcep.exchange;
 
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -66,6 +67,12 @@ public class BlocksExec extends SparkPlan implements Members {
   @Override
   public Object[] members() {
     return new Object[] {partitions, description, budget, blocks, child};
+  }
+
+  /** Spark runs an exchange once if canonical operators are equal. {@link #members} is also what Spark hashes. */
+  @Override
+  public boolean equals(Object other) {
+    return other == this || other != null && other.getClass() == getClass() && Arrays.equals(((BlocksExec) other).members(), members());
   }
 
   @Override

@@ -23,6 +23,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 final class ColumnBuffer {
   private static final long BYTES = Platform.BYTE_ARRAY_OFFSET;
+  private static final long MOST = Integer.MAX_VALUE - 8L; // bytes of an array
 
   private final DataType type;
   private final ColumnType written;
@@ -210,8 +211,13 @@ final class ColumnBuffer {
   }
 
   private void room(int more) {
-    if (used + (long) more > values.length) {
-      values = Arrays.copyOf(values, (int) Math.min(Integer.MAX_VALUE - 8L, Math.max(2L * values.length, used + (long) more)));
+    long needed = used + (long) more;
+    if (needed > MOST) { // bytes are written without a check of bounds
+      throw new IllegalStateException("the values of a column need " + needed + " bytes in a task's memory, but at most " + MOST
+          + " are possible: SET sparkcep.exchange.taskBytes to less, or SET sparkcep.exchange = rows");
+    }
+    if (needed > values.length) {
+      values = Arrays.copyOf(values, (int) Math.min(MOST, Math.max(2L * values.length, needed)));
       grown = true;
     }
   }

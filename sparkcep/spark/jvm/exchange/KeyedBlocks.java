@@ -2,13 +2,18 @@ package org.sparkcep.exchange;
 
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.catalyst.plans.physical.CoalescedHashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Passing;
+import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Scala;
+import scala.Option;
+import scala.PartialFunction;
+import scala.Some;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
@@ -36,6 +41,20 @@ public final class KeyedBlocks extends Passing implements Members {
       return coalesced.copy(from.copy(keys, from.numPartitions()), coalesced.partitions());
     }
     return blocks;
+  }
+
+  /**
+   * Gives the statistics of blocks without their number. An adaptive query takes the first statistics that it finds for those of the
+   * clause. If a LIMIT allows more rows than there are blocks, it would be left out, and so would DISTINCT and ORDER BY of one block.
+   */
+  @Override
+  @SuppressWarnings("unchecked")
+  public <B> Option<B> collectFirst(PartialFunction<SparkPlan, B> wanted) {
+    return super.collectFirst(wanted).map(found -> found instanceof Some<?> some && some.value() instanceof Statistics statistics ? (B) uncounted(statistics) : found);
+  }
+
+  private static Option<Object> uncounted(Statistics blocks) {
+    return Option.apply(Reflection.construct(Statistics.class.getName(), blocks.sizeInBytes(), Option.empty(), blocks.attributeStats(), blocks.isRuntime()));
   }
 
   @Override
