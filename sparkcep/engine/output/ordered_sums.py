@@ -29,7 +29,7 @@ from sparkcep.kernels.jit.cache import inlined, kernel
 
 PIECE = 1 << 11  # Numbers, and sums, at a time. They fit the first-level cache.
 TOGETHER = 8  # Numbers that are added to a sum between loading and storing it.
-BLOCK = 512  # Sums that jump together.
+BLOCK = 384  # Sums that jump together.
 CHUNK = 64  # Numbers whose least and greatest change are known.
 TABLES = 24  # Units for which changes are known at a time.
 RATIO = 8  # A sorted group is merged with the one before it if that has at most so many times its sums.
