@@ -12,10 +12,15 @@ a tie each sum is even, so the changes at later ties are known again.
 Example with sums of 4 bits, from 8 to 15 units: the numbers 1.3, .5 and 2.5 are added to the sums 8 and 9. The first changes both
 by 1, to 9 and 10. At the first tie 9.5 becomes 10, and 10.5 becomes 10. At the second one both become 12, by a change of 2. So the
 changes after the first tie are 2 for both sums.
+
+Sums jump together until one of them leaves its range, so sums of nearly equal size should jump together. An addition never changes
+the order of two sums, because rounding is monotone. So the sums of a run are sorted once, when they join, and blocks of them have
+almost equal sums from then on. The first and the last sum of a block are its extremes.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +29,10 @@ from sparkcep.kernels.jit.cache import inlined, kernel
 
 PIECE = 1 << 11  # Numbers, and sums, at a time. They fit the first-level cache.
 TOGETHER = 8  # Numbers that are added to a sum between loading and storing it.
-BLOCK = 128  # Sums that jump together.
+BLOCK = 384  # Sums that jump together.
 CHUNK = 64  # Numbers whose least and greatest change are known.
 TABLES = 24  # Units for which changes are known at a time.
-MOST_DIRECT = 128  # Numbers that are added one by one at most before a jump is tried again.
+RATIO = 8  # A sorted group is merged with the one before it if that has at most so many times its sums.
 
 MANTISSA = 52  # Bits of a double below its leading one.
 LEADING = 1 << MANTISSA
@@ -61,19 +66,22 @@ def add_to_slices(numbers: np.ndarray, lows: np.ndarray, highs: np.ndarray, runs
     places, chunks = (TABLES, PIECE + 1), (TABLES, PIECE // CHUNK)
     changes = Changes(*(np.empty(shape, dtype=np.int64) for shape in (EXPONENTS, places, places, chunks, chunks)), INVERSE_UNITS)
     starts, ends = np.empty((2, TOGETHER), dtype=np.int64)
-    _add_to_slices(numbers, lows, highs, runs, sums, sums.view(np.int64), starts, ends, changes)
+    bounds = np.concatenate([np.flatnonzero(np.diff(runs, prepend=runs[:1] - 1)), [len(runs)]])
+    sizes = highs[bounds[1:] - 1] - lows[bounds[1:] - 1]  # The last slice of a run is its largest.
+    done = 0
+    for run in np.flatnonzero(np.minimum(np.diff(bounds), sizes) >= PIECE):
+        begin, end, size = int(bounds[run]), int(bounds[run + 1]), int(sizes[run])
+        _add_pieces(numbers[done:begin], lows[done:begin], highs[done:begin], sums, starts, ends)
+        _add_nested(numbers[begin:end], lows[begin:end], highs[begin:end], sums, size, starts, ends, changes)
+        done = end
+    _add_pieces(numbers[done:], lows[done:], highs[done:], sums, starts, ends)
 
 
 @kernel
-def _add_to_slices(numbers, lows, highs, runs, sums, bits, starts, ends, changes):
-    """See :func:`add_to_slices`. ``bits`` are those of the sums. The last three are working memory."""
-    for begin in range(0, numbers.shape[0], PIECE):
-        end = min(begin + PIECE, numbers.shape[0])
-        # The last slice of a run is its largest.
-        if runs[begin] == runs[end - 1] and highs[end - 1] - lows[end - 1] >= PIECE:
-            _add_nested(numbers[begin:end], lows[begin:end], highs[begin:end], sums, bits, changes)
-        else:
-            _add_directly(numbers[begin:end], lows[begin:end], highs[begin:end], sums, starts, ends)
+def _add_pieces(numbers, lows, highs, sums, starts, ends):
+    """Adds the numbers of short runs. ``starts`` and ``ends`` are working memory."""
+    for n in range(0, numbers.shape[0], PIECE):
+        _add_directly(numbers[n : n + PIECE], lows[n : n + PIECE], highs[n : n + PIECE], sums, starts, ends)
 
 
 @inlined
@@ -116,27 +124,67 @@ def _add_directly(numbers, lows, highs, sums, starts, ends):
             _add_eight(numbers[n : n + TOGETHER], sums[inner:outer])
 
 
+def _add_nested(numbers, lows, highs, sums, size, starts, ends, changes):
+    """Adds the numbers of a run, whose slices grow to ``size`` sums. Sums that join during a piece are sorted after it."""
+    (values, spare), (at, spare_at) = np.empty((2, size)), np.empty((2, size), dtype=np.int64)
+    bits, groups = values.view(np.int64), [0]  # Where sorted groups of values end.
+    low, high = lows[0], lows[0]
+    for begin in range(0, len(numbers), PIECE):
+        piece = slice(begin, begin + PIECE)
+        for joins in (slice(lows[begin], low), slice(high, highs[begin])):
+            if joins.stop == joins.start:
+                continue
+            order = np.argsort(sums[joins])
+            used = groups[-1] + len(order)
+            values[groups[-1] : used] = sums[joins][order]
+            at[groups[-1] : used] = joins.start + order
+            while len(groups) > 1 and groups[-1] - groups[-2] <= RATIO * (used - groups[-1]):
+                middle = groups.pop()
+                _merge(groups[-1], middle, used, values, at, spare, spare_at)
+            groups.append(used)
+        low, high, used = lows[begin], highs[begin], groups[-1]
+        _add_directly(numbers[piece], lows[piece], np.minimum(highs[piece], low), sums, starts, ends)
+        _add_directly(numbers[piece], np.maximum(lows[piece], high), highs[piece], sums, starts, ends)
+        _add_sorted(numbers[piece], values[:used], bits[:used], changes)
+    sums[at[: groups[-1]]] = values[: groups[-1]]
+
+
 @kernel
-def _add_nested(numbers, lows, highs, sums, bits, changes):
-    """Adds the numbers of a piece whose slices grow. Each block of sums jumps as far as it can."""
+def _merge(begin, middle, end, values, at, spare, spare_at):
+    """Merges two sorted groups that follow each other. NaN goes last, as far as the groups allow."""
+    for k in range(begin, middle):
+        spare[k], spare_at[k] = values[k], at[k]
+    left, right = begin, middle
+    for k in range(begin, end):
+        if left == middle:
+            break
+        if right == end or spare[left] <= values[right] or math.isnan(values[right]):
+            values[k], at[k] = spare[left], spare_at[left]
+            left += 1
+        else:
+            values[k], at[k] = values[right], at[right]
+            right += 1
+
+
+@kernel
+def _add_sorted(numbers, sums, bits, changes):
+    """Adds the numbers of a piece to sorted sums. Each block of sums jumps as far as it can."""
     count = numbers.shape[0]
     changes.tables[:] = -1
     used = 0
-    for low in range(lows[count - 1], highs[count - 1], BLOCK):
-        high = min(low + BLOCK, highs[count - 1])
+    for low in range(0, sums.shape[0], BLOCK):
+        high = min(low + BLOCK, sums.shape[0])
+        # A block across groups is not sorted, nor is one with NaN. Sorted sums stay so, until none of them is finite.
+        ordered = True
+        for k in range(low + 1, high):
+            ordered &= sums[k - 1] <= sums[k]
         n = 0
-        while n < count and (lows[n] > low or highs[n] < high):
-            _add(numbers[n], sums[max(lows[n], low) : min(highs[n], high)])
-            n += 1
-        direct = TOGETHER  # so many numbers are added one by one before the next try
         while n < count:
-            least, most = bits[low], bits[low]
-            for k in range(low + 1, high):
-                least, most = min(least, bits[k]), max(most, bits[k])
+            least, most = min(bits[low], bits[high - 1]), max(bits[low], bits[high - 1])
             end = n
             exponent = least >> MANTISSA & EXPONENTS
             # The sign and the exponent are equal.
-            if least >> MANTISSA == most >> MANTISSA and LEAST_EXPONENT <= exponent < EXPONENTS:
+            if ordered and least >> MANTISSA == most >> MANTISSA and LEAST_EXPONENT <= exponent < EXPONENTS:
                 if changes.tables[exponent] < 0 and used < TABLES:
                     changes.tables[exponent] = used
                     _find_changes(numbers, used, exponent, changes)
@@ -146,14 +194,10 @@ def _add_nested(numbers, lows, highs, sums, bits, changes):
             if end - n >= TOGETHER:
                 _jump(numbers, n, end, exponent, bits[low:high], changes)
                 n = end
-                direct = TOGETHER
-                continue
-            end = min(n + direct, count)
-            direct = min(2 * direct, MOST_DIRECT)
-            while n + TOGETHER <= end:
+            elif n + TOGETHER <= count:
                 _add_eight(numbers[n : n + TOGETHER], sums[low:high])
                 n += TOGETHER
-            while n < end:
+            else:
                 _add(numbers[n], sums[low:high])
                 n += 1
 

@@ -41,7 +41,7 @@ def test_bits_of_additions_in_order(kind, seed):
     parts, sums, before = [], 0, 0
     for n in (rng.integers(2 * PIECE, 4 * PIECE), rng.integers(1, 100), rng.integers(2 * PIECE, 3 * PIECE)):
         lows, highs = growing_slices(rng, n)
-        parts.append((KINDS[kind](rng, n), lows + before, highs + before, np.full(n, before)))
+        parts.append((KINDS[kind](rng, n), lows + before, highs + before, np.full(n, len(parts))))
         before = rng.choice([0, sums := max(sums, highs[-1] + before)])  # a run over the sums of another one, or after them
     numbers, lows, highs, runs = map(np.concatenate, zip(*parts))
     got = rng.choice([0.0, 1.0]) * rng.normal(size=sums) * 10.0 ** rng.integers(-5, 9)
