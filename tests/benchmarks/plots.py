@@ -25,7 +25,7 @@ def _ratios(shapes: dict, title: str, path: Path) -> None:
     figure = Figure(figsize=(8, 0.4 * len(shapes) + 1.5), layout="constrained")
     axes = figure.add_subplot(title=title)
     for i, way in enumerate(("sparkcep", "plain")):
-        ratios = [m["ratios"][f"{way} to floor"] for m in shapes.values()]
+        ratios = [m["ratios"].get(f"{way} to floor", math.nan) for m in shapes.values()]
         axes.barh([y + 0.4 * i for y in range(len(shapes))], ratios, 0.4, label=way, color=COLOURS[way])
     axes.axvline(1, color=COLOURS["floor"], label="floor")
     axes.set_yticks([y + 0.2 for y in range(len(shapes))], list(shapes))

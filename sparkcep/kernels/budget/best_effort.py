@@ -202,7 +202,7 @@ def _entered(part, low, high, saved_runs, arrays, state):
     if not saved_runs.wanted:
         return True
     if negations.some and high > low:
-        raise_floor(part, low, high, saved_runs, negations, runs)
+        raise_floor(part, high, saved_runs, negations, runs)
     if not resume(part, low, high, saved_runs, arrays, state):
         return False
     if utilities.wanted:

@@ -154,7 +154,7 @@ def distinguish(c, place, e, node, row, edges, classes, negations):
 
 
 @embedded
-def completing(f, target, free, row, low, high, start, windows, edges, negations):
+def completing(f, target, free, row, high, start, windows, edges, negations):
     """The cheapest edge from ``f`` on that completes a run from row ``start`` to ``row`` at a node, by local negations; NONE
     without one.
 
@@ -196,7 +196,7 @@ def judge(done, count, row, low, high, edges, negations, negated, how, spans, wo
             at = runs.pool[at, C_PARENT]
         start, target = work.frames[1, F_ROW], edges[work.frames[depth - 1, F_EDGE], E_TARGET]
         free = free_from(work.frames[0, F_EDGE], start, edges, negations)
-        e = completing(np.int64(0), target, free, row, low, high, start, spans.windows, edges, negations)
+        e = completing(np.int64(0), target, free, row, high, start, spans.windows, edges, negations)
         while e != NONE:
             work.frames[depth, F_EDGE] = e
             got = _judged(depth, row, (low, high, start), edges, negations, negated, how, spans, work, looking, state)
@@ -208,7 +208,7 @@ def judge(done, count, row, low, high, edges, negations, negated, how, spans, wo
                 done[kept, 1] = e
                 kept += 1
                 break
-            e = completing(e + 1, target, free, row, low, high, start, spans.windows, edges, negations)
+            e = completing(e + 1, target, free, row, high, start, spans.windows, edges, negations)
     return kept
 
 

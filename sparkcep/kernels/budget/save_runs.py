@@ -157,7 +157,7 @@ def _class_of(entry, low, high, saved_runs, net, looking, negations, classes, ru
 
 
 @kernel
-def raise_floor(part, low, high, saved_runs, negations, runs):
+def raise_floor(part, high, saved_runs, negations, runs):
     """Restores what blocks match starts among the rows that were dropped."""
     origin = high - 1 - runs.positions[high - 1]
     count = negations.floor.shape[0] - 2

@@ -165,7 +165,7 @@ def take_candidate(place, e, before, vector, utility_code, row, low, high, proxi
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
     if accepting != NONE and negations.some and not negations.late:
         free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, negations.windows]
-        accepting = completing(np.int64(0), target, free, row, low, high, first_row(entry, row, runs), looking.windows, edges, negations)
+        accepting = completing(np.int64(0), target, free, row, high, first_row(entry, row, runs), looking.windows, edges, negations)
     if accepting != NONE:
         if proxies and not negations.late:
             complete(np.int64(0), accepting, state[Q_DONE] == 0, edges, None, None, runs, state)

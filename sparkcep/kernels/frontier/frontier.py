@@ -286,7 +286,7 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                     if fits and (looking.conditions.entry[v] >= 0 or looking.values.valued[edges[e, E_TARGET]] == 1):
                         got = fulfils(place, v, e, row, low, high, edges, looking, state)
                         if got < 0:
-                            return -1 - _withdrawn(count, ERROR, looking, classes, state), done
+                            return -1 - _withdrawn(count, ERROR, classes, state), done
                         fits = got == 1
                     if fits and strategy == NEXT and place != NONE and edges[e, E_PASSED] == 0:
                         # A run that can take a row by such an edge may not skip the row, even if nothing comes of it.
@@ -295,7 +295,7 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                     fits = fits and timed(e, row, edges, looking) and _completes(edges[e, E_TARGET], row, last, looking)
                     if fits:
                         if not _propose(place, e, row, last, count, net, looking, classes, numbers, graph, runs, state):
-                            return -1 - _withdrawn(count, GROW, looking, classes, state), done
+                            return -1 - _withdrawn(count, GROW, classes, state), done
                         accepting = accept[edges[e, E_TARGET]]
                         if accepting != NONE:
                             complete(count, accepting, not done, edges, numbers, graph, runs, state)
@@ -316,7 +316,7 @@ def _completes(target, row, last, looking):
 
 
 @embedded
-def _withdrawn(count, outcome, looking, classes, state):
+def _withdrawn(count, outcome, classes, state):
     """Frees the places of proposals, because the row is looked at once more. Returns ``outcome``."""
     for i in range(count):
         c = classes.pending[i, P_CLASS]
