@@ -44,8 +44,8 @@ public final class KeyedBlocks extends Passing implements Members {
   }
 
   /**
-   * Gives the statistics of blocks without their number. An adaptive query takes the first statistics that it finds for those of the
-   * clause. If a LIMIT allows more rows than there are blocks, it would be left out, and so would DISTINCT and ORDER BY of one block.
+   * Gives the statistics of blocks without their number. An adaptive query takes the first statistics below the clause for the
+   * clause's own. It would leave out a LIMIT of more rows than there are blocks, and DISTINCT and ORDER BY of one block.
    */
   @Override
   @SuppressWarnings("unchecked")
