@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 OLDEST = 10  # keys with matches in progress that are shown
 BATCHES = 50  # micro-batches in the table
+_IDLE = "Spark remembers only idle triggers of this query. The metrics of its micro-batches are missing."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUND = "clause INT, key ARRAY<STRING>, since BIGINT, rows BIGINT, pending BIGINT, bytes BIGINT"
 _NOW = (("keys with saved state", "openKeys"), ("retained rows that the watermark has passed", "keptRows"), ("rows waiting for the watermark", "pendingRows"),
@@ -70,7 +71,8 @@ class _Report:
         physical = redact(self._physical(execution))
         failure = self.query.exception()
         if not ran:
-            self.notes.append("No micro-batch is complete yet.")
+            last = self.query.lastProgress  # an idle trigger has the number of the next micro-batch
+            self.notes.append(_IDLE if last is not None and last["batchId"] > 0 else "No micro-batch is complete yet.")
         if ran and not any(map(figures, ran)):
             self.notes.append("This query does not contain a clause over a stream.")
         table = [_row(progress) for progress in ran]
@@ -113,13 +115,18 @@ class _Report:
         state = "runs" if self.query.isActive else "failed" if self.query.exception() else "ended"
         found: list[tuple[str, object]] = [("query", self.query.name or str(self.query.id)), ("state", f"{state}: {self.query.status['message']}")]
         if not ran:
-            return found
+            return [*found, ("watermark", self._watermark(ran) or "none yet")]
         last = ran[-1]
         found += [("recent micro-batches", len(ran)), ("rows in, in these", sum(p.numInputRows for p in ran))]
         found += [(f"{name}, in these", sum(_sum(p, figure) for p in ran)) for name, figure in (("matches", "matches"), ("rows whose time is NULL", "rowsWithoutTime"))]
         found += [("late rows, in these", sum(_sum(p, "lateRows") for p in ran)), ("last micro-batch", last["batchId"])]
         found += [(name, _sum(last, figure)) for name, figure in _NOW]
-        return [*found, ("watermark", last["eventTime"].get("watermark", "none yet"))]
+        return [*found, ("watermark", self._watermark(ran) or "none yet")]
+
+    def _watermark(self, ran: list[Any]) -> str | None:
+        """Returns the watermark of the last micro-batch, or of the last idle trigger if Spark remembers no micro-batch."""
+        last = ran[-1] if ran else self.query.lastProgress
+        return last["eventTime"].get("watermark") if last is not None else None
 
     # -- matches in progress ------------------------------------------------------------------------------------------
 
@@ -169,7 +176,7 @@ class _Report:
         if any(row.since is None for row in rows):
             self.notes.append("The start of a match in progress is not known, because a clause without WINDOW INTERVAL and without a time among its measures does not save it.")
         names = [*(["clause"] if several else []), "key", "first row at", "rows kept of the key", "rows waiting", "bytes of its state"]
-        until = ran[-1]["eventTime"].get("watermark") if ran else None
+        until = self._watermark(ran)
         names.insert(names.index("first row at") + 1, "age at the watermark")
         return names, [(*([row.clause] if several else []), ", ".join("NULL" if k is None else k for k in row.key) or "all rows",
                         *_since(row.since, until), row.rows, row.pending, row.bytes) for row in rows]

@@ -1,6 +1,6 @@
-"""Reads the figures of clauses over streams in a query's progress.
+"""Reads the figures of clauses over streams in a query's progress, and its last micro-batch in its checkpoint.
 
-The command ``run``, reports and the checks of checkpoints use it.
+The command ``run``, reports, ``sparkcep.why`` and the checks of checkpoints use it.
 """
 
 from __future__ import annotations
@@ -25,3 +25,17 @@ def figures(progress: Any) -> list[dict[str, int]]:
         seen = seen.asDict() if hasattr(seen, "asDict") else seen
         found.append({name: count or 0 for name, count in seen.items()})
     return found
+
+
+def last_completed(execution: Any) -> tuple[int, int] | None:
+    """Returns the number of a query's last completed micro-batch, and its watermark in milliseconds.
+
+    Returns None if the query has not begun a micro-batch since it started, or has not completed one yet. ``execution``: Spark's own
+    object of the query. The logs in the checkpoint are read, because Spark forgets the progress of micro-batches while a query is
+    idle.
+    """
+    committed = execution.commitLog().getLatestBatchId()
+    if execution.lastExecution() is None or committed.isEmpty():
+        return None
+    batch = committed.get()
+    return batch, execution.offsetLog().offsetSeqMetadataForBatchId(batch).get().batchWatermarkMs()

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ from sparkcep.spark.exec.table_function import arrow_schema
 from sparkcep.spark.stream.command import ran_of
 from sparkcep.spark.stream.frames.checkpoint import states_at
 from sparkcep.spark.stream.micro_batch import stream_engine, stream_of
-from sparkcep.spark.stream.progress import figures
+from sparkcep.spark.stream.progress import figures, last_completed
 from sparkcep.spark.why.partition import check_expression
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.values import Values
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 _SHOWN_KEYS, _SHOWN_LATE = 3, 3
 _OPERATOR, _LATE, _POLICY = "MatchStateExec", "sparkcep.late", "spark.sql.streaming.multipleWatermarkPolicy"
 _ID, _ROW = "__id", "__row"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ class _Stored:
         schema: the columns of the engine's rows.
         states: a DataFrame of the states: ``state`` and, beside the JVM operator's, the values of the key.
         bucketed: whether a state is a bucket of keys.
+        batch: the micro-batch.
         watermark: in microseconds.
         late: the table of late rows, "" without one.
     """
@@ -68,6 +67,7 @@ class _Stored:
     schema: pa.Schema
     states: DataFrame
     bucketed: bool
+    batch: int
     watermark: int
     late: str
 
@@ -177,14 +177,15 @@ def why_stream(
         raise ClauseError(WHY, f"match and expect are not answered over a stream, whose emitted matches are not stored. Ask with at alone, or about a table. {INSTEAD}", sqlstate=UNSUPPORTED)
     if at is not None:
         check_expression(str(at))
-    spark, execution, ran = SparkSession.active(), execution_of(query), ran_of(query)
-    if not ran:
-        raise ClauseError(WHY, f"Spark remembers no micro-batch of the query: it ran none since it started, or it was idle for long. Ask again after one, or about a table. {INSTEAD}", sqlstate=UNSUPPORTED)
+    spark, execution = SparkSession.active(), execution_of(query)
+    last = last_completed(execution)
+    if last is None:
+        raise ClauseError(WHY, f"The query has not completed a micro-batch since it started, or its checkpoint was removed. Ask again after a micro-batch. {INSTEAD}", sqlstate=UNSUPPORTED)
     try:
-        stored = _chosen(_stored(spark, execution, ran[-1]), which)
+        stored = _chosen(_stored(spark, execution, *last), which)
         plan = Plan.from_json(stored.plan)
         check_streamed(plan)
-        return _answer(spark, stored, ran, words, lambda found, stream: explain_key(stream, found, words=words, rows=rows, redact=redact, max_steps=max_steps), Values(redact))
+        return _answer(spark, stored, query, words, lambda found, stream: explain_key(stream, found, words=words, rows=rows, redact=redact, max_steps=max_steps), Values(redact))
     except MatchRuntimeError as error:
         raise _unreadable(error.message) from error
     except PySparkException as error:
@@ -208,11 +209,9 @@ def execution_of(query: Any) -> Any:
 # -- finding the states -------------------------------------------------------------------------------------------------
 
 
-def _stored(spark: SparkSession, execution: Any, last: Any) -> list[_Stored]:
-    """The states of the clauses of a query after its last micro-batch, in the order of the report."""
-    batch, text = int(last["batchId"]), last["eventTime"].get("watermark")
-    watermark = (datetime.fromisoformat(text.replace("Z", "+00:00")) - _EPOCH) // timedelta(microseconds=1) if text else 0
-    planned = execution.lastExecution()
+def _stored(spark: SparkSession, execution: Any, batch: int, millis: int) -> list[_Stored]:
+    """The states of the clauses of a query after a micro-batch, in the order of the report. ``millis``: the watermark."""
+    planned, watermark = execution.lastExecution(), 1000 * millis
     operators = [node for _, node in nodes(planned.executedPlan()) if node.getClass().getSimpleName() == _OPERATOR] if planned is not None else []
     if operators:
         return [_of_operator(spark, operator, batch, watermark, planned.currentBatchId() == batch) for operator in operators]
@@ -224,7 +223,7 @@ def _stored(spark: SparkSession, execution: Any, last: Any) -> list[_Stored]:
         statement = json.loads(kept)
         columns = ", ".join(f"`{name}` {kind}" for name, kind in statement["columns"])
         schema = arrow_schema(spark.createDataFrame([], columns).schema)
-        found.append(_Stored(statement["plan"], schema, states, True, watermark, ""))
+        found.append(_Stored(statement["plan"], schema, states, True, batch, watermark, ""))
     if not found:
         raise ClauseError(WHY, f"The query lacks a clause over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)
     return found
@@ -242,7 +241,7 @@ def _of_operator(spark: SparkSession, operator: Any, batch: int, watermark: int,
     states = DataFrame(operator.keptStates(batch + 1), spark)
     own_plan = replace(Plan.from_json(text), arcs=None).to_json()
     return _Stored(
-        own_plan, stream.schema, states, False, 1000 * int(own.get()) if is_last and own.isDefined() else watermark,
+        own_plan, stream.schema, states, False, batch, 1000 * int(own.get()) if is_last and own.isDefined() else watermark,
         metadata.getString(_LATE) if metadata.contains(_LATE) else "",
     )  # fmt: skip
 
@@ -261,8 +260,8 @@ def _chosen(found: list[_Stored], which: object) -> _Stored:
 # -- the answer ---------------------------------------------------------------------------------------------------------
 
 
-def _answer(spark: SparkSession, stored: _Stored, ran: list[Any], words: Mapping[str, object], explained: Callable[[KeyState, KeyedStream], Why], values: Values) -> Why:
-    at, reader, batch = words["at"], stored.reader, int(ran[-1]["batchId"])
+def _answer(spark: SparkSession, stored: _Stored, query: StreamingQuery, words: Mapping[str, object], explained: Callable[[KeyState, KeyedStream], Why], values: Values) -> Why:
+    at, reader, ran = words["at"], stored.reader, ran_of(query)
     partition = [key.name for key in reader.stream.plan.partition]
     values_type = StructType() if stored.bucketed else cast(StructType, stored.states.schema["values"].dataType)
     keys = StructType(values_type.fields[: len(partition)])  # without PARTITION BY the operator still has a column
@@ -274,13 +273,13 @@ def _answer(spark: SparkSession, stored: _Stored, ran: list[Any], words: Mapping
     late = _late(spark, stored.late, ran, at, values)
     if not found:
         shown = Times(zone_of(reader.stream), values, [stored.watermark])(stored.watermark) if stored.watermark > 0 else "not known yet"
-        return no_state(None if at is None else str(at), batch, shown, late, words)
+        return no_state(None if at is None else str(at), stored.batch, shown, late, words)
     if len(found) > 1:
         raise _several(partition, found, at, values)
     (state,) = sent.mapInArrow(lambda batches: reader.of(found[0][_ID], batches), "state binary").collect()
     of = KeyState(
-        bytes(state["state"]), {name: found[0][f"k{i}"] for i, name in enumerate(partition)}, batch, stored.watermark, tuple(found[0]["rows"]),
-        _held(spark, ran), late,
+        bytes(state["state"]), {name: found[0][f"k{i}"] for i, name in enumerate(partition)}, stored.batch, stored.watermark,
+        tuple(found[0]["rows"]), _held(spark, query, ran), late,
     )  # fmt: skip
     return explained(of, reader.stream)
 
@@ -314,15 +313,18 @@ def _several(partition: list[str], found: list[Any], at: object, values: Values)
     return ClauseError(WHY, f"{what} {many} keys: {listed}. {instead}", sqlstate=SEMANTIC)
 
 
-def _held(spark: SparkSession, ran: list[Any]) -> tuple[str, ...]:
+def _held(spark: SparkSession, query: StreamingQuery, ran: list[Any]) -> tuple[str, ...]:
     """A line about the sources of the watermark, as far as the query's progress shows them; none for a single source.
 
     Progress has one watermark for all sources. It shows which source had no rows for longest, and that one may hold the watermark
-    back.
+    back. ``ran``: the micro-batches that Spark remembers. After a long idle time there are none.
     """
-    count = len(ran[-1]["sources"])
+    progress = query.lastProgress
+    count = len(progress["sources"]) if progress is not None else 0
     if count < 2 or (spark.conf.get(_POLICY, None) or "min") != "min":
         return ()
+    if not ran:
+        return (f"The watermark is the least of {count} sources. Spark remembers only idle triggers, so the source without rows for longest is not known.",)
     last = [max((int(p["batchId"]) for p in ran if p["sources"][i]["numInputRows"]), default=-1) for i in range(count)]
     slowest = min(last)
     names = " and ".join(dict.fromkeys(ran[-1]["sources"][i]["description"] for i in range(count) if last[i] == slowest))
@@ -352,7 +354,7 @@ def _late(spark: SparkSession, table: str, ran: list[Any], at: object, values: V
         return (f"{counted}, and none in {table} fulfils {at}.",) if count and at is not None else ()
     more = f"more than {_SHOWN_LATE}" if len(shown) > _SHOWN_LATE else str(len(shown))
     rows = f"{more} row{'' if more == '1' else 's'} of {table}" + (f" fulfil{'s' if more == '1' else ''} {at}" if at is not None else "")
-    lines = [f"{counted}. Late rows are stored: {rows}."]
+    lines = [f"{counted}. Late rows are stored: {rows}." if ran else f"Late rows are stored: {rows}."]
     if values.redact != "all":
         lines += ["  " + ", ".join(f"{name} {values.text(value)}" for name, value in row.asDict().items()) for row in shown[:_SHOWN_LATE]]
     return tuple(lines)

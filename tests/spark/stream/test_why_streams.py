@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import time
 
 import pytest
 
@@ -16,6 +18,7 @@ from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.stream.command import ran_of  # noqa: E402
 from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
 from tests.selection import further  # noqa: E402
+from tests.support.pages import check, text_of  # noqa: E402
 
 SCHEMA = "user int, ts timestamp, e string"
 LOGINS = """SELECT user, since FROM logins MATCH_RECOGNIZE (
@@ -83,6 +86,56 @@ def test_e16(spark, tmp_path, route):
     finally:
         query.stop()
     assert str(sparkcep.why(query, at="user = 7")).startswith("user = 7, after micro-batch")
+
+
+@pytest.fixture
+def forgetful(spark):
+    """Spark reports idle triggers often, and remembers few of them."""
+    own = {"spark.sql.streaming.noDataProgressEventInterval": "5", "spark.sql.streaming.numRecentProgressUpdates": "3"}
+    before = {key: spark.conf.get(key) for key in own}
+    for key, value in own.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+def wait_until_idle(query) -> None:
+    """Waits until Spark remembers only idle triggers of the query."""
+    while ran_of(query) or query.lastProgress is None:
+        assert query.isActive, query.exception()
+        time.sleep(0.05)
+
+
+def test_an_idle_query_is_explained(spark, tmp_path, route, forgetful):
+    """The last micro-batch and its watermark come from the checkpoint if Spark remembers only idle triggers."""
+    source, silent = tmp_path / "in", tmp_path / "silent"
+    put(source, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (8, "12:00:30", "login"), (7, "12:03:05", "fail"), (9, "12:02:00", "click"))
+    logins(spark, source).createOrReplaceTempView("logins")
+    query = started(spark.sql(LOGINS), tmp_path)
+    try:
+        query.processAllAvailable()
+        wait_until_idle(query)
+        assert str(sparkcep.why(query, at="user = 7")) == E16.format(batch=1)  # micro-batch 1 moved the watermark
+        page = text_of(check(sparkcep.report(query)))
+        assert "Spark remembers only idle triggers of this query." in page and "2026-01-01T12:03:00.000Z" in page and "0:02:50" in page
+        assert "No micro-batch is complete yet." not in page
+    finally:
+        query.stop()
+    silent.mkdir()
+    logins(spark, source).union(logins(spark, silent)).createOrReplaceTempView("logins")
+    query = started(spark.sql(LOGINS), tmp_path / "two")
+    try:
+        query.processAllAvailable()
+        wait_until_idle(query)
+        why = str(sparkcep.why(query, at="user = 7")).split("\n")
+        assert why[0] == "user = 7, after micro-batch 0, watermark not known yet. 3 rows are stored, 12:00:10 to 12:03:05."
+        assert why[-1] == "The watermark is the least of 2 sources. Spark remembers only idle triggers, so the source without rows for longest is not known."
+        shutil.rmtree(tmp_path / "two" / "checkpoint" / "commits")
+        with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query has not completed a micro-batch since it started, or its checkpoint was removed. Ask again after a micro-batch"):
+            sparkcep.why(query, at="user = 7")
+    finally:
+        query.stop()
 
 
 SELECTED = """SELECT user, since FROM logins MATCH_RECOGNIZE (
