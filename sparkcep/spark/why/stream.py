@@ -178,10 +178,12 @@ def why_stream(
     if at is not None:
         check_expression(str(at))
     spark, execution = SparkSession.active(), execution_of(query)
-    last = last_completed(execution)
-    if last is None:
-        raise ClauseError(WHY, f"The query has not completed a micro-batch since it started, or its checkpoint was removed. Ask again after a micro-batch. {INSTEAD}", sqlstate=UNSUPPORTED)
+    from py4j.protocol import Py4JJavaError  # missing beside a client of Spark Connect, which was refused above
+
     try:
+        last = last_completed(execution)
+        if last is None:
+            raise ClauseError(WHY, f"The query has not completed a micro-batch since it started, or its checkpoint was removed. Ask again after a micro-batch. {INSTEAD}", sqlstate=UNSUPPORTED)
         stored = _chosen(_stored(spark, execution, *last), which)
         plan = Plan.from_json(stored.plan)
         check_streamed(plan)
@@ -192,6 +194,8 @@ def why_stream(
         if isinstance(error, ClauseError):
             raise
         raise _unreadable(str(error).partition("\n")[0]) from error
+    except Py4JJavaError as error:  # for example, a removed checkpoint
+        raise _unreadable(error.java_exception.toString().partition("\n")[0]) from error
 
 
 def _unreadable(why: str) -> ClauseError:
