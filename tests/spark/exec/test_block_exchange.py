@@ -215,6 +215,15 @@ def test_a_cached_input_and_a_join_below(exchanged):
         exchanged.sql("UNCACHE TABLE of_types")
 
 
+def test_wide_rows_are_exchanged_one_by_one(exchanged):
+    columns = ", ".join(f"id + {i} AS c{i}" for i in range(80))
+    exchanged.sql(f"CREATE OR REPLACE TEMP VIEW wide AS SELECT id, {columns} FROM range(20)")
+    for shown, blocks in (("*", False), ("id, c0, c63", True)):
+        query = f"SELECT {shown} FROM wide MATCH_RECOGNIZE (PARTITION BY c1 ORDER BY id ALL ROWS PER MATCH PATTERN (A+))"
+        assert ("MatchBlocks" in plan_of(exchanged, query)) is blocks
+        assert len(exchanged.sql(query).collect()) == 20
+
+
 def test_columns_named_like_those_of_blocks(exchanged):
     exchanged.sql("CREATE OR REPLACE TEMP VIEW named AS SELECT CAST(id % 3 AS INT) AS block_partition, CAST(string(id) AS BINARY) AS block FROM range(20)")
     query = "SELECT * FROM named MATCH_RECOGNIZE (PARTITION BY block_partition ORDER BY block ALL ROWS PER MATCH PATTERN (A+))"

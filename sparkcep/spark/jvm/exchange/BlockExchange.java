@@ -142,10 +142,15 @@ public final class BlockExchange extends Rule<SparkPlan> {
    * @param description for the worker, which columns/blocks.py reads
    */
   private record Blocks(List<Expression> values, int sent, ObjectNode description) {
+    private static final int MOST_COLUMNS = 64; // wide rows are copied more often in blocks than one by one
+
     /** Returns null if blocks cannot hold these columns. */
     static Blocks of(Below below) {
       List<Expression> values = sent(below);
       int sent = values.size();
+      if (sent > MOST_COLUMNS) {
+        return null;
+      }
       ObjectNode description = JsonNodeFactory.instance.objectNode().put("sent", sent);
       ArrayNode keys = description.putArray("keys");
       for (Expression key : below.keys()) {
