@@ -69,7 +69,7 @@ def _duckdb(path: Path) -> Callable[[], int]:
 
 
 def _polars(path: Path) -> Callable[[], int]:
-    """What windows.vs says, as expressions of Polars."""
+    """The query of windows.vs as expressions of Polars."""
     os.environ["POLARS_MAX_THREADS"] = str(THREADS)  # read when the package is imported
     import polars as pl
 
