@@ -4,9 +4,10 @@ A block is little-endian, and each of its parts begins on a multiple of eight by
 
 - Four numbers (int32): the format's mark, the rows, the bytes of the description, and the bytes of the block.
 - The description: JSON, see :class:`Description`.
-- A byte per column: 1 if the column has a NULL.
-- The columns. A column with a NULL begins with a byte per row, 1 for NULL. Then come the values at their own width, zeros for NULL.
-  Values of their own lengths are instead the ends of the values (int32 per row) and then the bytes of all values.
+- A byte per column: 0 without NULL, 1 if some values are NULL, 2 if all are.
+- The columns, but nothing of one whose values are all NULL. A column with some NULL begins with a byte per row, 1 for NULL. Then
+  come the values at their own width, zeros for NULL. Values of their own lengths are instead the ends of the values (int32 per row)
+  and then the bytes of all values.
 
 Example: two rows of one int32 column, 7 and NULL, are after their description the bytes ``1`` and padding, ``0 1`` and padding, and
 the int32 numbers 7 and 0.
@@ -23,9 +24,10 @@ import pyarrow as pa
 
 from sparkcep.errors import MatchRuntimeError
 
-MARK = int.from_bytes(b"scb1", "little")
+MARK = int.from_bytes(b"scb2", "little")
 _HEAD = np.dtype([("mark", "<i4"), ("rows", "<i4"), ("description", "<i4"), ("size", "<i4")])
 _TEXTS = ("string", "binary")
+_SOME, _ALL = 1, 2  # of a column's values are NULL
 # name in a description -> (type of the values in a block, Arrow's type); the others need the time zone, or numbers of their own
 _TYPES: dict[str, tuple[Any, pa.DataType]] = {
     "bool": (np.uint8, pa.bool_()),
@@ -163,6 +165,11 @@ def read_block(data: np.ndarray, before: Block | None = None) -> Block:
     columns = []
     for column, null in zip(description.types, with_nulls, strict=True):
         nulls = None
+        if null == _ALL:
+            columns.append(_null_column(column, rows))
+            continue
+        if null not in (0, _SOME):
+            raise damaged("its marks of NULL are wrong")
         if null:
             nulls, at = _part(data, at, np.dtype(np.uint8), rows)
         if column.values is not None:
@@ -177,6 +184,15 @@ def read_block(data: np.ndarray, before: Block | None = None) -> Block:
     if at != len(data):
         raise damaged("it is longer than its rows")
     return Block(text, description, rows, tuple(columns))
+
+
+def _null_column(column: ColumnType, rows: int) -> BlockColumn:
+    """Returns a column of NULLs, whose arrays have one element in memory."""
+    nulls = np.broadcast_to(np.uint8(1), rows)
+    if column.values is None:
+        return BlockColumn(nulls, np.empty(0, dtype=np.uint8), np.broadcast_to(np.int32(0), rows))
+    value = np.zeros(1, dtype=column.values)
+    return BlockColumn(nulls, np.broadcast_to(value, (rows, *value.shape[1:])), None)
 
 
 def _part(data: np.ndarray, at: int, dtype: np.dtype, count: int) -> tuple[np.ndarray, int]:

@@ -32,18 +32,37 @@ def group_rows(words: Sequence[np.ndarray], count: int) -> RowsByKey:
         words: int64 (rows) each; rows with equal words in all of them have equal keys. Without words all rows have one key.
         count: how many rows there are.
     """
+    places, bounds = places_of_rows(words, count)
+    if places is None:
+        return RowsByKey(None, bounds)
+    rows = np.empty(count, dtype=index_type(count))
+    rows[places] = np.arange(count, dtype=rows.dtype)
+    return RowsByKey(rows, bounds)
+
+
+def places_of_rows(words: Sequence[np.ndarray], count: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Returns the place of each row if rows are placed key by key, in the order of arrival within a key.
+
+    Args:
+        words: as in :func:`group_rows`.
+        count: how many rows there are.
+
+    Returns:
+        The places, intp (rows), or None if rows arrived key by key; and the bounds of each key, int64 (keys + 1).
+    """
     if not words or not count:
-        return RowsByKey(None, np.array([0, count] if count else [0], dtype=np.int64))
+        return None, np.array([0, count] if count else [0], dtype=np.int64)
     numbers, keys = np.zeros(count, dtype=np.int32), 1
     for column in words:
         numbers, keys = _numbered(numbers, column)
-    sizes = np.bincount(numbers, minlength=keys)
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    if (numbers[1:] >= numbers[:-1]).all():
-        return RowsByKey(None, bounds)
-    rows = np.empty(count, dtype=index_type(count))
-    kernels.list_rows(numbers, bounds[:-1].copy(), rows)
-    return RowsByKey(rows, bounds)
+    bounds = np.zeros(keys + 1, dtype=np.int64)
+    if kernels.count_rows(numbers, bounds[1:]):
+        np.cumsum(bounds, out=bounds)
+        return None, bounds
+    np.cumsum(bounds, out=bounds)
+    places = np.empty(count, dtype=np.intp)
+    kernels.place_rows(numbers, bounds[:-1].copy(), places)
+    return places, bounds
 
 
 def index_type(count: int) -> np.dtype:

@@ -30,7 +30,18 @@ class HeldColumn(NamedTuple):
         """Returns a block's column. It shares the block's memory."""
         if column.ends is None:
             return HeldColumn(column.values, column.nulls, None)
+        if not len(column.values):
+            return HeldColumn(column.values, column.nulls, np.broadcast_to(np.int64(0), len(column.ends) + 1))
         return HeldColumn(column.values, column.nulls, np.concatenate([[0], column.ends]).astype(np.int64))
+
+    @staticmethod
+    def of_nulls(like: HeldColumn, rows: int) -> HeldColumn:
+        """Returns NULLs of another column's type. Their arrays have one element in memory."""
+        nulls = np.broadcast_to(np.uint8(1), rows)
+        if like.offsets is not None:
+            return HeldColumn(np.empty(0, dtype=np.uint8), nulls, np.broadcast_to(np.int64(0), rows + 1))
+        value = np.zeros((1, *like.values.shape[1:]), dtype=like.values.dtype)
+        return HeldColumn(np.broadcast_to(value, (rows, *value.shape[1:])), nulls, None)
 
     @property
     def rows(self) -> int:
@@ -46,14 +57,16 @@ class HeldColumn(NamedTuple):
 
 
 def byte_count(columns: Sequence[HeldColumn]) -> int:
-    """Returns how many bytes these columns have."""
-    return sum(array.nbytes for column in columns for array in column if array is not None)
+    """Returns how many bytes these columns have in memory."""
+    return sum(array.nbytes for column in columns for array in column if array is not None and array.strides[0])
 
 
 def joined(pieces: Sequence[HeldColumn]) -> HeldColumn:
     """Returns one column with the rows of all pieces. There must be at least one piece."""
     if len(pieces) == 1:
         return pieces[0]
+    if is_null(pieces):
+        return HeldColumn.of_nulls(pieces[0], sum(piece.rows for piece in pieces))
     nulls = None
     if any(piece.nulls is not None for piece in pieces):
         nulls = np.concatenate([np.zeros(piece.rows, dtype=np.uint8) if piece.nulls is None else piece.nulls for piece in pieces])
@@ -62,6 +75,36 @@ def joined(pieces: Sequence[HeldColumn]) -> HeldColumn:
         ends = np.cumsum([len(piece.values) for piece in pieces])
         offsets = np.concatenate([pieces[0].offsets, *(piece.offsets[1:] + end for piece, end in zip(pieces[1:], ends, strict=False) if piece.offsets is not None)])
     return HeldColumn(np.concatenate([piece.values for piece in pieces]), nulls, offsets)
+
+
+def placed(pieces: Sequence[HeldColumn], places: np.ndarray) -> HeldColumn:
+    """Returns one column with the rows of all pieces, each at its place.
+
+    Args:
+        pieces: at least one.
+        places: of the rows of all pieces. intp (rows).
+    """
+    if is_null(pieces):
+        return HeldColumn.of_nulls(pieces[0], len(places))
+    if pieces[0].offsets is not None:
+        rows = np.empty(len(places), dtype=np.intp)
+        rows[places] = np.arange(len(places))
+        return taken(joined(pieces), rows)
+    values = np.empty((len(places), *pieces[0].values.shape[1:]), dtype=pieces[0].values.dtype)
+    nulls = np.zeros(len(places), dtype=np.uint8) if any(piece.nulls is not None for piece in pieces) else None
+    first = 0
+    for piece in pieces:
+        here = places[first : first + piece.rows]
+        values[here] = piece.values
+        if nulls is not None and piece.nulls is not None:
+            nulls[here] = piece.nulls
+        first += piece.rows
+    return HeldColumn(values, nulls, None)
+
+
+def is_null(pieces: Sequence[HeldColumn]) -> bool:
+    """Whether all values are NULL, such as the strings whose first bytes say all."""
+    return all(piece.nulls is not None and (piece.nulls.strides == (0,) or bool(piece.nulls.all())) for piece in pieces)
 
 
 def taken(column: HeldColumn, rows: np.ndarray | slice) -> HeldColumn:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.blocks import Order
 from sparkcep.engine.arrange.groups import RowsByKey, group_rows, index_type
-from sparkcep.engine.arrange.held_columns import HeldColumn, taken
+from sparkcep.engine.arrange.held_columns import HeldColumn, is_null, taken
 from sparkcep.kernels.arrange import order as kernels
 
 _SIGN = np.int64(np.iinfo(np.int64).min)
@@ -21,7 +21,7 @@ _SIGN = np.int64(np.iinfo(np.int64).min)
 
 def key_words(column: HeldColumn) -> list[np.ndarray]:
     """Returns words, int64 (rows) each, that are equal where Spark's GROUP BY finds the values equal."""
-    if _is_null(column):
+    if is_null([column]):
         return []
     found = _ascending(column) if column.offsets is None else [text_numbers(column)[0]]
     return _with_nulls(column, found, nulls_first=True)
@@ -29,15 +29,10 @@ def key_words(column: HeldColumn) -> list[np.ndarray]:
 
 def order_words(column: HeldColumn, by: Order) -> list[np.ndarray]:
     """Returns words, int64 (rows) each, whose order (the first word first) is the order of the values."""
-    if _is_null(column):
+    if is_null([column]):
         return []
     found = _ascending(column) if column.offsets is None else [_ranks(column)]
     return _with_nulls(column, [~word for word in found] if by.descending else found, nulls_first=by.nulls_first)
-
-
-def _is_null(column: HeldColumn) -> bool:
-    """Whether all values are NULL, such as the strings whose first bytes say all."""
-    return column.nulls is not None and bool(column.nulls.all())
 
 
 def _with_nulls(column: HeldColumn, words: list[np.ndarray], *, nulls_first: bool) -> list[np.ndarray]:
@@ -67,7 +62,8 @@ def float_words(values: np.ndarray) -> np.ndarray:
 def texts(column: HeldColumn) -> pa.Array:
     """Returns the values of their own lengths as large binaries; the bytes of NULL are empty."""
     assert column.offsets is not None
-    return pa.Array.from_buffers(pa.large_binary(), len(column.offsets) - 1, [None, pa.py_buffer(column.offsets), pa.py_buffer(column.values)])
+    offsets = np.ascontiguousarray(column.offsets)
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(column.values)])
 
 
 def text_numbers(column: HeldColumn) -> tuple[np.ndarray, pa.Array]:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.blocks import Block, Description, read_block
-from sparkcep.engine.arrange.groups import group_rows
-from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, joined, taken, to_arrow
+from sparkcep.engine.arrange.groups import RowsByKey, group_rows, places_of_rows
+from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, joined, placed, taken, to_arrow
 from sparkcep.engine.arrange.order import key_words, order_of_keys, order_words, ordered
 from sparkcep.engine.arrange.sorted_runs import SortedRuns, needed_bytes
 
@@ -73,38 +73,42 @@ def _sorted(blocks: Iterable[Block], memory: int | None, arranged: Arranged) -> 
         return
     types = [arrow for _, arrow in described.types][: described.sent]
     if runs is None:
-        columns = _joined(held)
-        order = _order(described, columns, by_keys=False)
+        columns, groups = _grouped(described, held)
+        order = ordered(groups, _order_words(described, columns), arranged.rows).rows
         yield columns[: described.sent], slice(0, arranged.rows) if order is None else order, types
         return
     if held:
         _write(runs, described, held)
     arranged.runs, arranged.spilled = len(runs), runs.bytes
-    for columns, places in runs.merged(lambda columns: _order(described, columns, by_keys=True)):
+    for columns, places in runs.merged(lambda columns: _by_keys(described, columns)):
         yield columns[: described.sent], places, types
 
 
-def _joined(blocks: list[list[HeldColumn]]) -> list[HeldColumn]:
-    """Returns the columns of all blocks, and gives up the blocks."""
-    columns = [joined(column) for column in zip(*blocks, strict=True)]
+def _grouped(described: Description, blocks: list[list[HeldColumn]]) -> tuple[list[HeldColumn], RowsByKey]:
+    """Returns the columns of all blocks, the rows of each key together, and the bounds of the keys. Gives up the blocks."""
+    words = [word for key in described.keys for word in key_words(joined([block[key] for block in blocks]))]
+    places, bounds = places_of_rows(words, sum(block[0].rows for block in blocks))
+    columns = [joined(pieces) if places is None else placed(pieces, places) for pieces in zip(*blocks, strict=True)]
     blocks.clear()
-    return columns
+    return columns, RowsByKey(None, bounds)
+
+
+def _order_words(described: Description, columns: Sequence[HeldColumn]) -> list[np.ndarray]:
+    return [word for by in described.order for word in order_words(columns[by.column], by)]
 
 
 def _write(runs: SortedRuns, described: Description, blocks: list[list[HeldColumn]]) -> None:
-    columns = _joined(blocks)
-    runs.write(columns, _order(described, columns, by_keys=True))
+    columns, groups = _grouped(described, blocks)
+    groups = ordered(groups, _order_words(described, columns), columns[0].rows)
+    runs.write(columns, order_of_keys(groups, [columns[key] for key in described.keys]).rows)
 
 
-def _order(described: Description, columns: Sequence[HeldColumn], *, by_keys: bool) -> np.ndarray | None:
-    """Returns the rows key by key, each key's by ORDER BY; None if they are so already.
-
-    ``by_keys``: keys ascend. Otherwise they have any order.
-    """
+def _by_keys(described: Description, columns: Sequence[HeldColumn]) -> np.ndarray | None:
+    """Returns the rows by ascending keys, each key's by ORDER BY; None if they are so already."""
     count = columns[0].rows
     groups = group_rows([word for key in described.keys for word in key_words(columns[key])], count)
-    groups = ordered(groups, [word for by in described.order for word in order_words(columns[by.column], by)], count)
-    return (order_of_keys(groups, [columns[key] for key in described.keys]) if by_keys else groups).rows
+    groups = ordered(groups, _order_words(described, columns), count)
+    return order_of_keys(groups, [columns[key] for key in described.keys]).rows
 
 
 def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:

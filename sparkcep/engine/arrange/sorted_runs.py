@@ -18,17 +18,24 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.columns.blocks import Description
-from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, joined, taken
+from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, is_null, joined, taken
 
-_COPIES = 2  # of columns: their pieces, and the pieces joined
-_WORD = 8  # bytes; keys and ORDER BY need up to two words for each of their columns and row
+_COPIES = 2  # of columns: their pieces, and all rows key by key
+_PLACES = 24  # bytes a row: the number of its key, its place, the row at a place
+_WORDS = 16  # bytes a row for the words of a column
 _WRITTEN_ROWS = 1 << 16  # that are copied at once when a run is written
 
 
 def needed_bytes(description: Description, columns: Sequence[HeldColumn]) -> int:
     """Returns the memory that ordering these rows needs."""
-    words = 3 + 2 * (len(description.keys) + len(description.order))
-    return _COPIES * byte_count(columns) + _WORD * words * columns[0].rows
+    used = [*description.keys, *(by.column for by in description.order)]
+    words = sum(not _has_words(columns[column]) for column in used) + (len(description.order) > 1) * len(description.order)
+    return _COPIES * byte_count(columns) + (_PLACES + _WORDS * words) * columns[0].rows
+
+
+def _has_words(column: HeldColumn) -> bool:
+    """Whether no memory is needed for words of these values: they are int64 without NULL, or all NULL."""
+    return is_null([column]) or (column.nulls is None and column.values.dtype == np.int64 and column.values.ndim == 1)
 
 
 class _StoredColumn(NamedTuple):
@@ -119,7 +126,9 @@ class SortedRuns:
                 taken_rows = np.minimum(ends, final)
             else:
                 yield columns, rows[:final]
-                taken_rows = np.searchsorted(np.sort(rows[:final]), ends)
+                is_final = np.zeros(int(ends[-1]), dtype=bool)
+                is_final[rows[:final]] = True
+                taken_rows = np.cumsum(is_final)[ends - 1] if len(is_final) else ends
             for run, used in zip(runs, np.diff(taken_rows, prepend=0), strict=True):
                 run.columns = [column.sliced(int(used), run.rows) for column in run.columns]
                 run.rows -= int(used)

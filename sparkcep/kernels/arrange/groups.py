@@ -1,10 +1,10 @@
-"""Numbers rows by their keys, with a hash table (open addressing, linear probing), and lists the rows of each key.
+"""Numbers rows by their keys, with a hash table (open addressing, linear probing), and places the rows key by key.
 
 Several columns of keys are numbered one after the other: a row's number so far and the word of its next column make its next
 number.
 
-Example: the words 7, 9, 7, 9 with the numbers 0, 0, 0, 1 before get the numbers 0, 1, 0, 2. The rows of each number are then 0, 2;
-1; 3, and ``ends`` is 2, 3, 4.
+Example: the words 7, 9, 7, 9 with the numbers 0, 0, 0, 1 before get the numbers 0, 1, 0, 2. The sizes are 2, 1, 1, and the
+rows' places 0, 2, 1, 3.
 """
 
 from __future__ import annotations
@@ -78,15 +78,36 @@ def enter_pairs(pairs, count, table):
 
 
 @kernel
-def list_rows(numbers, ends, rows):
-    """Lists the rows of each number, in their order (counting sort).
+def count_rows(numbers, sizes):
+    """Counts the rows of each number.
+
+    Args:
+        numbers: int32 (rows).
+        sizes: output, zeros before. int64 (numbers).
+
+    Returns:
+        Whether the numbers ascend.
+    """
+    ascend = True
+    last = 0
+    for row in range(numbers.shape[0]):
+        number = numbers[row]
+        sizes[number] += 1
+        ascend &= number >= last
+        last = number
+    return ascend
+
+
+@kernel
+def place_rows(numbers, ends, places):
+    """Places rows number by number, in their order (counting sort).
 
     Args:
         numbers: int32 (rows).
         ends: the first place of each number; output: the place after its last row. int64 (numbers).
-        rows: output, int32 or int64 (rows).
+        places: output, the place of each row. int64 (rows).
     """
     for row in range(numbers.shape[0]):
         number = numbers[row]
-        rows[ends[number]] = row
+        places[row] = ends[number]
         ends[number] += 1

@@ -40,9 +40,12 @@ def block(description: dict, rows: list[Row]) -> bytes:
     """The block of some rows."""
     text = json.dumps(description).encode()
     columns = list(zip(*rows)) if rows else [() for _ in description["types"]]
-    parts = [text, bytes(None in column for column in columns)]
-    for kind, column in zip(description["types"], columns):
-        if None in column:
+    nulls = [2 if column and all(v is None for v in column) else int(None in column) for column in columns]
+    parts = [text, bytes(nulls)]
+    for kind, column, null in zip(description["types"], columns, nulls):
+        if null == 2:
+            continue
+        if null:
             parts.append(bytes(v is None for v in column))
         if kind in ("string", "binary"):
             data = [v or b"" for v in column]
@@ -51,7 +54,7 @@ def block(description: dict, rows: list[Row]) -> bytes:
         else:
             parts.append(b"".join(_packed(kind, v) for v in column))
     whole = b"".join(part + bytes(-len(part) % 8) for part in parts)
-    return struct.pack("<4siii", b"scb1", len(rows), len(text), 16 + len(whole)) + whole
+    return struct.pack("<4siii", b"scb2", len(rows), len(text), 16 + len(whole)) + whole
 
 
 def _packed(kind: str, v: Any) -> bytes:

@@ -105,7 +105,7 @@ def test_many_keys_enlarge_the_table():
 @pytest.mark.parametrize("change", [
     lambda data: data[:-8],
     lambda data: data[:10],
-    lambda data: b"scb2" + data[4:],
+    lambda data: b"scb9" + data[4:],
     lambda data: data[:4] + struct.pack("<i", 1 << 30) + data[8:],
     lambda data: data[:8] + struct.pack("<i", -5) + data[12:],
     lambda data: data + bytes(8),

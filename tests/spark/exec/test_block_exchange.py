@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
@@ -163,6 +166,26 @@ def test_conditions_and_computed_columns_over_batches(exchanged):
     assert [node.getClass().getSimpleName() for _, node in nodes(plan) if node.nodeName() == "MatchBlocks"] == ["BatchBlocksExec"]
     expected = exchanged.sql(f"SELECT *, row_number() OVER (PARTITION BY name ORDER BY `double` DESC, more, id) FROM {below}").collect()
     assert sorted(map(str, map(tuple, rows))) == sorted(map(str, map(tuple, expected))) and rows
+
+
+def test_strings_with_dictionaries(exchanged, tmp_path):
+    """Column chunks of Parquet have dictionaries of their own. One is given up in the middle of a chunk, when it gets too large."""
+    rng = random.Random(3)
+    rows, groups = 40_000, 4
+    words = [f"{'a long word ' * (i % 3)}{i}" for i in range(3000)]
+    keys = [None if rng.random() < 0.01 else words[rng.randrange(40) + 40 * (i * groups // rows)] for i in range(rows)]
+    texts = [None if rng.random() < 0.1 else rng.choice(words) for _ in range(rows)]
+    table = pa.table({"k": keys, "t": pa.array(range(rows), pa.int64()), "w": texts})
+    pq.write_table(table, tmp_path / "words.parquet", row_group_size=rows // groups, data_page_size=8192, dictionary_pagesize_limit=16384)
+    exchanged.read.parquet(str(tmp_path / "words.parquet")).createOrReplaceTempView("words")
+    for where, partition in (("TRUE", "k"), ("w LIKE '%1%' OR k IS NULL", "k"), ("w <> '7'", "k, w"), ("TRUE", "")):
+        by = f"PARTITION BY {partition}" if partition else ""
+        query = f"""SELECT k, t, w, n FROM (SELECT * FROM words WHERE {where})
+          MATCH_RECOGNIZE ({by} ORDER BY t MEASURES COUNT(*) AS n ALL ROWS PER MATCH PATTERN (A+) DEFINE A AS TRUE)"""
+        assert "MatchBlocks" in plan_of(exchanged, query)
+        told = f"SELECT k, t, w, count(*) OVER ({by} ORDER BY t) AS n FROM words WHERE {where}"
+        for one, other in ((query, told), (told, query)):
+            assert exchanged.sql(f"{one} EXCEPT ALL {other}").isEmpty(), (where, partition)
 
 
 def test_a_scalar_subquery_below_is_evaluated(exchanged):

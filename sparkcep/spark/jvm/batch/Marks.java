@@ -8,10 +8,10 @@ import org.apache.spark.sql.execution.ColumnarRule;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveRulesHolder;
 import org.apache.spark.sql.internal.SessionState;
+import org.sparkcep.catalyst.Clustered;
 import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.exchange.BlockExchange;
-import org.sparkcep.exchange.Clustered;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 

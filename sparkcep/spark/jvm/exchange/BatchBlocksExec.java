@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Chr;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -108,10 +109,32 @@ public final class BatchBlocksExec extends BlocksExec {
     Expression condition = CollectionConverters.asJava(conditions).stream()
         .map(c -> c.nullable() ? new EqualNullSafe(c, new Literal(true, DataTypes.BooleanType)) : c)
         .reduce(And::new).orElse(null);
-    BatchInput.Columns read = new BatchInput.Columns(vectors, Scala.seq(computed), condition, child.output());
+    computed.replaceAll(value -> Expressions.replaced(value, BatchBlocksExec::folded));
+    int source = source(computed, columns);
+    BatchInput.Columns read = new BatchInput.Columns(vectors, Scala.seq(computed), condition, child.output(), source);
     FlatMapFunction<Iterator<ColumnarBatch>, InternalRow> function =
         batches -> task.blocks(new BatchInput(batches, read, TaskContext.getPartitionId()));
     return child.executeColumnar().toJavaRDD().mapPartitions(function).rdd();
+  }
+
+  /** Returns the character of {@code chr(0)}, which Shipment writes: Spark would make it for each row. */
+  private static Expression folded(Expression part) {
+    return part instanceof Chr chr && chr.foldable() ? new Literal(chr.eval(null), chr.dataType()) : part;
+  }
+
+  /** Returns the only column that deterministic values depend on; -1 if there are several, or none. */
+  private static int source(List<Expression> values, List<Attribute> columns) {
+    int found = -1;
+    for (int i = 0; i < columns.size(); i++) {
+      Attribute column = columns.get(i);
+      if (values.stream().anyMatch(value -> value.references().contains(column))) {
+        if (found >= 0) {
+          return -1;
+        }
+        found = i;
+      }
+    }
+    return values.stream().allMatch(Expression::deterministic) ? found : -1;
   }
 
   private static int place(Expression value, List<Attribute> columns) {

@@ -1,6 +1,7 @@
 package org.sparkcep.exchange;
 
 import java.io.Serializable;
+import java.util.Arrays;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
@@ -8,6 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.collection.immutable.Seq;
 
@@ -20,15 +23,22 @@ final class BatchInput implements BlockRows.Input {
    * @param computed the computed values in order, and last the target partition
    * @param condition that rows fulfil; null if there is none
    * @param batch the columns of a batch
+   * @param source the only column of a batch that computed values depend on; -1 if there are several, or none
    */
-  record Columns(int[] vectors, Seq<Expression> computed, Expression condition, Seq<Attribute> batch) implements Serializable {}
+  record Columns(int[] vectors, Seq<Expression> computed, Expression condition, Seq<Attribute> batch, int source)
+      implements Serializable {}
 
+  private static final int FIRST_ENTRIES = 256;
   private static final int TEXT_ROWS = 256; // that are added before memory is asked for: a batch may have few strings, many times
 
   private final Iterator<ColumnarBatch> batches;
   private final int[] vectors;
   private final UnsafeProjection computed;
   private final BasePredicate condition;
+  private final DictionaryVector[] texts; // of each column of a batch; null if it has no strings
+  private final int source;
+  private UnsafeRow[] ofEntries = {}; // computed values of the entries of the source's dictionary
+  private int changes; // of this dictionary
   private ColumnarBatch batch;
   private int[] rows = {}; // of the batch, that fulfil the condition
   private int count; // of rows
@@ -43,6 +53,11 @@ final class BatchInput implements BlockRows.Input {
     if (condition != null) {
       condition.initialize(partition);
     }
+    source = columns.source();
+    texts = new DictionaryVector[columns.batch().length()];
+    for (int i = 0; i < texts.length; i++) {
+      texts[i] = columns.batch().apply(i).dataType().equals(DataTypes.StringType) ? new DictionaryVector() : null;
+    }
   }
 
   @Override
@@ -51,10 +66,26 @@ final class BatchInput implements BlockRows.Input {
       if (!batches.hasNext()) {
         return false;
       }
-      batch = batches.next();
+      batch = decoded(batches.next());
       select();
     }
     return true;
+  }
+
+  /** Returns a batch whose strings are decoded once if they have a dictionary. */
+  private ColumnarBatch decoded(ColumnarBatch given) {
+    ColumnVector[] columns = new ColumnVector[given.numCols()];
+    for (int i = 0; i < columns.length; i++) {
+      columns[i] = given.column(i);
+      if (texts[i] != null && texts[i].read(columns[i])) {
+        columns[i] = texts[i];
+      }
+    }
+    if (source >= 0 && columns[source] == texts[source] && changes != texts[source].changes()) {
+      changes = texts[source].changes();
+      ofEntries = new UnsafeRow[FIRST_ENTRIES];
+    }
+    return new ColumnarBatch(columns, given.numRows());
   }
 
   private void select() {
@@ -75,22 +106,40 @@ final class BatchInput implements BlockRows.Input {
   @Override
   public void add(BlockPage page) {
     int some = Math.min(Math.min(count - next, page.space()), page.hasTexts() ? TEXT_ROWS : Integer.MAX_VALUE);
-    int at = page.rows();
+    int first = page.rows();
     for (int i = 0; i < vectors.length; i++) {
       if (vectors[i] >= 0) {
-        page.column(i).add(batch.column(vectors[i]), rows, next, some, at);
+        page.column(i).add(batch.column(vectors[i]), rows, next, some, first);
       }
     }
+    DictionaryVector keys = source >= 0 && batch.column(source) == texts[source] ? texts[source] : null;
+    boolean isNullable = keys != null && keys.hasNull();
     for (int i = 0; i < some; i++) {
-      UnsafeRow row = computed.apply(batch.getRow(rows[next + i]));
+      int at = rows[next + i];
+      UnsafeRow row = keys == null || isNullable && keys.isNullAt(at) ? computed.apply(batch.getRow(at)) : ofEntry(keys, at);
       int place = 0;
       for (int c = 0; c < vectors.length; c++) {
         if (vectors[c] < 0) {
-          page.column(c).add(row, place++, at + i);
+          page.column(c).add(row, place++, first + i);
         }
       }
       page.added(row.getInt(place));
     }
     next += some;
+  }
+
+  /** Returns the computed values of a row, which depend on nothing but an entry of the source's dictionary. */
+  private UnsafeRow ofEntry(DictionaryVector keys, int row) {
+    int entry = keys.entry(row);
+    if (entry >= DictionaryVector.MOST) {
+      return computed.apply(batch.getRow(row));
+    }
+    if (entry >= ofEntries.length) {
+      ofEntries = Arrays.copyOf(ofEntries, Math.max(entry + 1, 2 * ofEntries.length));
+    }
+    if (ofEntries[entry] == null) {
+      ofEntries[entry] = computed.apply(batch.getRow(row)).copy();
+    }
+    return ofEntries[entry];
   }
 }

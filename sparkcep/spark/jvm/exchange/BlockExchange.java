@@ -34,6 +34,7 @@ import org.apache.spark.sql.execution.python.MapInArrowExec;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
+import org.sparkcep.catalyst.Clustered;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.ExtensionJar;
 import org.sparkcep.catalyst.Reflection;

@@ -10,11 +10,11 @@ import org.apache.spark.unsafe.Platform;
  * Rows of a task, column by column, until they become blocks: rows of one target partition each, in the order in which they came.
  *
  * <p>A block is little-endian, and each part begins on a multiple of eight bytes: the format's mark, rows, bytes of the description
- * and bytes of the block (int32 each); the description; for each column a byte that is 1 if it has NULLs; the columns ({@link
- * ColumnBuffer}). columns/blocks.py reads it.
+ * and bytes of the block (int32 each); the description; for each column a byte that says which rows are NULL ({@link
+ * ColumnBuffer.Nulls}); the columns ({@link ColumnBuffer}). columns/blocks.py reads it.
  */
 final class BlockPage {
-  static final int MARK = 0x31626373; // "scb1"
+  static final int MARK = 0x32626373; // "scb2"
   static final int FIRST_ROWS = 256;
   private static final int BLOCK_ROWS = 1 << 16;
   private static final long BLOCK_BYTES = 8L << 20;
@@ -155,8 +155,8 @@ final class BlockPage {
     int end = Math.min(to, from + BLOCK_ROWS);
     long bytes = 0;
     for (int i = from; i < end; i++) {
-      for (ColumnBuffer column : columns) {
-        bytes += column.lengths(order, i, i + 1);
+      for (ColumnBuffer text : texts) {
+        bytes += text.lengths(order, i, i + 1);
       }
       if (bytes > BLOCK_BYTES) {
         return Math.max(i, from + 1);
@@ -166,11 +166,11 @@ final class BlockPage {
   }
 
   private UnsafeRow block(int from, int to, int number) {
-    boolean[] withNulls = new boolean[columns.length];
+    ColumnBuffer.Nulls[] nulls = new ColumnBuffer.Nulls[columns.length];
     long size = HEAD + ColumnBuffer.padded(description.length) + ColumnBuffer.padded(columns.length);
     for (int i = 0; i < columns.length; i++) {
-      withNulls[i] = columns[i].hasNull(order, from, to);
-      size += columns[i].written(to - from, withNulls[i], columns[i].lengths(order, from, to));
+      nulls[i] = columns[i].nulls(order, from, to);
+      size += columns[i].written(to - from, nulls[i], columns[i].lengths(order, from, to));
     }
     int before = 8 + 8 * fields; // of an UnsafeRow: marks of NULLs, then the number, place and size of the bytes
     byte[] bytes = new byte[Math.toIntExact(before + size)];
@@ -184,11 +184,11 @@ final class BlockPage {
     System.arraycopy(description, 0, bytes, before + HEAD, description.length);
     long at = before + HEAD + ColumnBuffer.padded(description.length);
     for (int i = 0; i < columns.length; i++) {
-      bytes[(int) at + i] = (byte) (withNulls[i] ? 1 : 0);
+      bytes[(int) at + i] = (byte) nulls[i].ordinal();
     }
     at += ColumnBuffer.padded(columns.length);
     for (int i = 0; i < columns.length; i++) {
-      at = columns[i].write(order, from, to, withNulls[i], bytes, at);
+      at = columns[i].write(order, from, to, nulls[i], bytes, at);
     }
     UnsafeRow row = new UnsafeRow(fields);
     row.pointTo(bytes, bytes.length);

@@ -4,12 +4,9 @@ import java.math.BigInteger;
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.BinaryType;
-import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -17,11 +14,14 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * The values of one column in the order in which rows came. {@link #write} copies those of chosen rows into a block.
  *
- * <p>A column of a block is, each part on a multiple of eight bytes: one byte a row that is 1 for NULL, if the column has NULLs;
+ * <p>A column of a block is, each part on a multiple of eight bytes: one byte a row that is 1 for NULL, if some values are NULL;
  * then the values, or for values of their own lengths the ends of the values (int32) and the bytes of all of them. The slot of a
- * NULL has zeros, or no bytes.
+ * NULL has zeros, or no bytes. Nothing is written of a column whose values are all NULL.
  */
 final class ColumnBuffer {
+  /** Which values of a block's column are NULL. The number of each is part of the format. */
+  enum Nulls { NONE, SOME, ALL }
+
   private static final long BYTES = Platform.BYTE_ARRAY_OFFSET;
   private static final long MOST = Integer.MAX_VALUE - 8L; // bytes of an array
 
@@ -110,20 +110,7 @@ final class ColumnBuffer {
       }
     }
     switch (written.width()) {
-      case 8 -> addLongs(vector, rows, from, count, at);
-      case 4 -> addInts(vector, rows, from, count, at);
-      case 2 -> {
-        for (int i = 0; i < count; i++) {
-          Platform.putShort(values, BYTES + 2L * (at + i), isNull(at + i) ? (short) 0 : vector.getShort(rows[from + i]));
-        }
-      }
-      case 1 -> {
-        boolean isBoolean = type instanceof BooleanType;
-        for (int i = 0; i < count; i++) {
-          int row = rows[from + i];
-          values[at + i] = isNull(at + i) ? 0 : isBoolean ? (byte) (vector.getBoolean(row) ? 1 : 0) : vector.getByte(row);
-        }
-      }
+      case 8, 4, 2, 1 -> new FixedWidths(vector, rows, from, count, values, at, nulls).copy(type, written.width());
       case 16 -> {
         for (int i = 0; i < count; i++) {
           addWide(isNull(at + i) ? null : vector.getDecimal(rows[from + i], decimal().precision(), decimal().scale()), at + i);
@@ -137,36 +124,6 @@ final class ColumnBuffer {
             addBytes(isNull(at + i) ? null : vector.getUTF8String(rows[from + i]), at + i);
           }
         }
-      }
-    }
-  }
-
-  private void addLongs(ColumnVector vector, int[] rows, int from, int count, int at) {
-    long out = BYTES + 8L * at;
-    if (type instanceof DoubleType) {
-      for (int i = 0; i < count; i++, out += 8) {
-        Platform.putDouble(values, out, isNull(at + i) ? 0 : vector.getDouble(rows[from + i]));
-      }
-    } else if (type instanceof DecimalType decimal) {
-      for (int i = 0; i < count; i++, out += 8) {
-        Platform.putLong(values, out, isNull(at + i) ? 0 : vector.getDecimal(rows[from + i], decimal.precision(), decimal.scale()).toUnscaledLong());
-      }
-    } else {
-      for (int i = 0; i < count; i++, out += 8) {
-        Platform.putLong(values, out, isNull(at + i) ? 0 : vector.getLong(rows[from + i]));
-      }
-    }
-  }
-
-  private void addInts(ColumnVector vector, int[] rows, int from, int count, int at) {
-    long out = BYTES + 4L * at;
-    if (type instanceof FloatType) {
-      for (int i = 0; i < count; i++, out += 4) {
-        Platform.putFloat(values, out, isNull(at + i) ? 0 : vector.getFloat(rows[from + i]));
-      }
-    } else {
-      for (int i = 0; i < count; i++, out += 4) {
-        Platform.putInt(values, out, isNull(at + i) ? 0 : vector.getInt(rows[from + i]));
       }
     }
   }
@@ -222,20 +179,19 @@ final class ColumnBuffer {
     }
   }
 
-  /** Whether any of these rows has NULL. {@code rows[from]} to {@code rows[to - 1]} are the rows. */
-  boolean hasNull(int[] rows, int from, int to) {
+  /** Returns which of these rows have NULL. {@code rows[from]} to {@code rows[to - 1]} are the rows. */
+  Nulls nulls(int[] rows, int from, int to) {
+    int found = 0;
     for (int i = from; nulls != null && i < to; i++) {
-      if (nulls[rows[i]]) {
-        return true;
-      }
+      found += nulls[rows[i]] ? 1 : 0;
     }
-    return false;
+    return found == 0 ? Nulls.NONE : found < to - from ? Nulls.SOME : Nulls.ALL;
   }
 
   /** Returns the number of bytes of these rows' values, if these have their own lengths; else 0. */
   long lengths(int[] rows, int from, int to) {
     long sum = 0;
-    for (int i = from; ends != null && i < to; i++) {
+    for (int i = from; used > 0 && i < to; i++) {
       sum += length(rows[i]);
     }
     return sum;
@@ -250,8 +206,11 @@ final class ColumnBuffer {
   }
 
   /** Returns how many bytes the column of a block has that is written for {@code count} rows. */
-  long written(int count, boolean withNulls, long lengths) {
-    long nullBytes = withNulls ? padded(count) : 0;
+  long written(int count, Nulls some, long lengths) {
+    if (some == Nulls.ALL) {
+      return 0;
+    }
+    long nullBytes = some == Nulls.SOME ? padded(count) : 0;
     return nullBytes + (ends == null ? padded((long) written.width() * count) : padded(4L * count) + padded(lengths));
   }
 
@@ -260,9 +219,12 @@ final class ColumnBuffer {
   }
 
   /** Writes the values of these rows into {@code block} from the byte {@code at} on. Returns the byte after them. */
-  long write(int[] rows, int from, int to, boolean withNulls, byte[] block, long at) {
+  long write(int[] rows, int from, int to, Nulls some, byte[] block, long at) {
+    if (some == Nulls.ALL) {
+      return at;
+    }
     int count = to - from;
-    if (withNulls) {
+    if (some == Nulls.SOME) {
       for (int i = from; i < to; i++) {
         block[(int) at + i - from] = (byte) (nulls[rows[i]] ? 1 : 0);
       }

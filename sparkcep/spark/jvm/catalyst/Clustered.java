@@ -1,4 +1,4 @@
-package org.sparkcep.exchange;
+package org.sparkcep.catalyst;
 
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -9,10 +9,6 @@ import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.physical.Distribution;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.sparkcep.catalyst.Members;
-import org.sparkcep.catalyst.Passing;
-import org.sparkcep.catalyst.Reflection;
-import org.sparkcep.catalyst.Scala;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
