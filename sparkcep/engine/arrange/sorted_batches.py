@@ -100,7 +100,7 @@ def _order_words(described: Description, columns: Sequence[HeldColumn]) -> list[
 def _write(runs: SortedRuns, described: Description, blocks: list[list[HeldColumn]]) -> None:
     columns, groups = _grouped(described, blocks)
     groups = ordered(groups, _order_words(described, columns), columns[0].rows)
-    runs.write(columns, order_of_keys(groups, [columns[key] for key in described.keys]).rows)
+    runs.write(columns, order_of_keys(groups, [columns[key] for key in described.keys]).rows, lambda rows: _by_keys(described, rows))
 
 
 def _by_keys(described: Description, columns: Sequence[HeldColumn]) -> np.ndarray | None:

@@ -46,19 +46,26 @@ class _StoredColumn(NamedTuple):
     offsets: int | None
 
 
-class _Run:
-    """Sorted rows in the file, and those of them that were read and are not final yet."""
+class _Part(NamedTuple):
+    """Rows of a run that lie together in the file."""
 
-    def __init__(self, columns: list[_StoredColumn], count: int) -> None:
-        self.stored, self.count = columns, count
-        self.read = 0  # rows
+    columns: list[_StoredColumn]
+    count: int
+
+
+class _Run:
+    """Sorted rows in the file, part by part, and those of them that were read and are not final yet."""
+
+    def __init__(self) -> None:
+        self.parts: list[_Part] = []
+        self.read = 0  # rows of the first part, which is dropped when all were read
         self.columns: list[HeldColumn] = []
         self.rows = 0  # of columns
 
     @property
     def ended(self) -> bool:
         """Whether all rows were read."""
-        return self.read == self.count
+        return not self.parts
 
 
 class SortedRuns:
@@ -70,15 +77,27 @@ class SortedRuns:
         self._description, self._held = description, held
         self._file = tempfile.TemporaryFile(dir=folder)  # closed with the process
         self._runs: list[_Run] = []
+        self._last: list[HeldColumn] = []  # the last row that was written
+        self._count = 0  # rows
         self.bytes = 0  # of the file
         self._needed = 0  # to order all rows at once
 
     def __len__(self) -> int:
         return len(self._runs)
 
-    def write(self, columns: Sequence[HeldColumn], order: np.ndarray | None) -> None:
-        """Writes a run. ``order``: the rows in their order; None if they have it already."""
+    def write(self, columns: Sequence[HeldColumn], order: np.ndarray | None, ordered: Callable[[list[HeldColumn]], np.ndarray | None]) -> None:
+        """Writes a run, or goes on with the last one if no row comes before its last row.
+
+        Args:
+            columns: of the rows.
+            order: the rows in their order; None if they have it already.
+            ordered: as in :meth:`merged`.
+        """
         stored, count = [], columns[0].rows
+        first = [taken(column, np.array([0 if order is None else order[0]], dtype=np.intp)) for column in columns]
+        if not self._last or _is_moved(ordered([joined(pair) for pair in zip(self._last, first, strict=True)])):
+            self._runs.append(_Run())
+        self._last = [taken(column, np.array([count - 1 if order is None else order[-1]], dtype=np.intp)) for column in columns]
         parts = [slice(low, min(low + _WRITTEN_ROWS, count)) if order is None else order[low : low + _WRITTEN_ROWS].astype(np.intp) for low in range(0, count, _WRITTEN_ROWS)]
         for column in columns:
             values, nulls, offsets, end = self._file.tell(), None, None, 0
@@ -96,7 +115,8 @@ class SortedRuns:
                     self._append(ends)
                     end = int(ends[-1])
             stored.append(_StoredColumn(values, nulls, offsets))
-        self._runs.append(_Run(stored, count))
+        self._runs[-1].parts.append(_Part(stored, count))
+        self._count += count
         self._needed += needed_bytes(self._description, columns)
 
     def _append(self, array: np.ndarray) -> None:
@@ -110,10 +130,10 @@ class SortedRuns:
             ordered: returns the rows of columns in their order; None if they have it already. Rows that tie keep their order.
         """
         self._file.flush()
-        total, runs = sum(run.count for run in self._runs), self._runs
+        runs = self._runs
         while runs := [run for run in runs if run.rows or not run.ended]:
             share = self._held // len(runs)
-            each = max(1, share * total // self._needed)
+            each = max(1, share * self._count // self._needed)
             for run in runs:
                 if not run.ended and run.rows <= each // 2:
                     self._read(run, each - run.rows, share // _COPIES)
@@ -135,13 +155,14 @@ class SortedRuns:
 
     def _read(self, run: _Run, rows: int, size: int) -> None:
         """Reads the next rows of a run: at most ``rows``, and ``size`` bytes of a column of strings, but at least one row."""
-        low, high = run.read, min(run.read + max(1, rows), run.count)
-        for column in run.stored:
+        part, low = run.parts[0], run.read
+        high = min(low + max(1, rows), part.count)
+        for column in part.columns:
             if column.offsets is not None:
                 bounds = self._array(column.offsets, np.dtype(np.int64), low, high + 1)
                 high = max(low + 1, low + int(np.searchsorted(bounds - bounds[0], size, side="right")) - 1)
         found = []
-        for column, dtype in zip(run.stored, self._types, strict=True):
+        for column, dtype in zip(part.columns, self._types, strict=True):
             nulls = None if column.nulls is None else self._array(column.nulls, np.dtype(np.uint8), low, high)
             if column.offsets is None:
                 found.append(HeldColumn(self._array(column.values, dtype, low, high), nulls, None))
@@ -151,12 +172,20 @@ class SortedRuns:
         run.columns = [joined(pair) for pair in zip(run.columns, found, strict=True)] if run.rows else found
         run.rows += high - low
         run.read = high
+        if high == part.count:
+            del run.parts[0]
+            run.read = 0
 
     def _array(self, at: int, dtype: np.dtype, low: int, high: int) -> np.ndarray:
         """Returns the values from ``low`` to ``high - 1`` of the array that begins at the byte ``at``."""
         self._file.seek(at + low * dtype.itemsize)
         found = np.fromfile(self._file, dtype.base, (high - low) * (dtype.itemsize // dtype.base.itemsize))
         return found.reshape(-1, *dtype.shape)
+
+
+def _is_moved(rows: np.ndarray | None) -> bool:
+    """Whether the second of two rows comes first."""
+    return rows is not None and int(rows[0]) != 0
 
 
 def _final(rows: np.ndarray | None, lasts: list[int], count: int) -> int:

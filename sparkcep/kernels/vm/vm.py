@@ -976,30 +976,25 @@ def mark_comparison(letters, bit, op, left, left_null, left_shift, right, right_
     """Clears the letter ``bit`` at rows where a comparison of two shifted columns is not true: the most common condition, in one
     pass.
 
-    ``op`` is EQ, NE, LT, LE, GT or GE as 0 to 5.
+    ``op`` is EQ, NE, LT, LE, GT or GE as 0 to 5. No value may be NaN.
     """
     keep = ~(np.int64(1) << bit)
+    less = op == 1 or op == 2 or op == 3
+    equal = op == 0 or op == 3 or op == 5
+    more = op == 1 or op == 4 or op == 5
     for part in range(offsets.shape[0] - 1):
         low = offsets[part]
         high = offsets[part + 1]
-        for pos in range(low, high):
-            i = pos + left_shift
-            j = pos + right_shift
-            ok = False
-            if low <= i < high and low <= j < high and left_null[i] == 0 and right_null[j] == 0:
-                x = left[i]
-                y = right[j]
-                if op == 2:
-                    ok = x < y
-                elif op == 4:
-                    ok = x > y
-                elif op == 0:
-                    ok = x == y
-                elif op == 3:
-                    ok = x <= y
-                elif op == 5:
-                    ok = x >= y
-                else:
-                    ok = x != y
-            if not ok:
-                letters[pos] &= keep
+        first = min(high, low + max(0, -left_shift, -right_shift))
+        last = max(first, high - max(0, left_shift, right_shift))
+        for pos in range(low, first):
+            letters[pos] &= keep
+        # without branches, which random values would mispredict
+        for pos in range(first, last):
+            x = left[pos + left_shift]
+            y = right[pos + right_shift]
+            ok = (less & (x < y)) | (equal & (x == y)) | (more & (x > y))
+            ok &= (left_null[pos + left_shift] | right_null[pos + right_shift]) == 0
+            letters[pos] &= keep | (np.int64(ok) << bit)
+        for pos in range(last, high):
+            letters[pos] &= keep

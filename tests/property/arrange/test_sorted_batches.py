@@ -144,3 +144,14 @@ def test_random_bytes_are_an_error_or_rows():
         else:
             assert sum(batch.num_rows for batch in found) == 30
     assert errors
+
+
+@pytest.mark.parametrize("runs, order", [(1, range(900)), (1, [i // 3 for i in range(900)]), (9, range(900, 0, -1)), (3, [*range(300), *range(300), *range(300)])])
+def test_runs_in_order_are_one_run(runs, order):
+    """Rows of tables are mostly written in the order of time, so that a run begins where the one before it ended."""
+    description = {"types": ["int64", "int32"], "sent": 2, "keys": [], "order": [(0, False, True)], "zone": "UTC", "large": False, "held": 3000}
+    rows = [(t, i) for i, t in enumerate(order)]
+    done = Arranged()
+    found = list(sorted_batches(batches([block(description, rows[low : low + 100]) for low in range(0, 900, 100)], each=1), 50, 1 << 20, arranged=done))
+    assert [*zip(*(pa.Table.from_batches(found).column(i).to_pylist() for i in range(2)))] == sorted(rows)
+    assert done.runs == runs
