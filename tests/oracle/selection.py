@@ -101,6 +101,8 @@ class Query:
     measures: dict = field(default_factory=dict)
     budget: int = 50_000
 
+    time = "id"  # the first ORDER BY column
+
     def __post_init__(self):
         extended = pattern.contains(self.pattern, ("neg", "and"))
         if extended and self.strategy == STRICT:
@@ -465,7 +467,7 @@ class _Search:
         kind, size = window
         if kind == "rows":
             return last - first < size
-        begin, end = self.rows[first]["id"], self.rows[last]["id"]
+        begin, end = (self.rows[row][self.query.time] for row in (first, last))
         return begin is not None and end is not None and abs(end - begin) < size
 
     def closes(self, rest, taken) -> bool:
