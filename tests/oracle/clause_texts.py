@@ -146,6 +146,11 @@ def _value(tokens, variables):
         return ("lit", float(token))
     if token.startswith("'"):
         return ("lit", token[1:-1])
+    if token == "sqrt":
+        tokens.take()
+        e = _summed(tokens, variables)
+        tokens.take()
+        return ("sqrt", e)
     if token in ("TRUE", "FALSE", "NULL"):
         return ("lit", {"TRUE": True, "FALSE": False}.get(token))
     if tokens.took("."):
@@ -170,7 +175,7 @@ def _call(name, tokens, variables):
         return ("agg", name, over, "*", False)
     if name in ("PREV", "NEXT"):
         return (name.lower(), 1, _value(tokens, variables))
-    inner = ("col", tokens.take())
+    inner = _summed(tokens, variables)
     return ("nav", name, over, 0, inner) if name in ("FIRST", "LAST") else ("agg", name.lower(), over, inner, False)
 
 

@@ -2,47 +2,25 @@
 
     python -m tests.property.unfinished.unfinished_cases --cases 1000 --seed 1
 
-counts what the cases hold. ``--run MODULE:FUNCTION`` compares them with FUNCTION(text, partitions), which gives the output rows by
-partition, each {measure: value} (ALL ROWS: and the id). ``--json FILE`` writes one case a line.
+counts matches and runs. ``--run MODULE:FUNCTION`` compares FUNCTION(text, partitions), see :mod:`tests.property.random_cases`. The
+rows have the columns p (partition), t and id (order), v, w, s; id is the position.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import json
-import random
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tests.oracle import expr, measures, pattern, selection
 from tests.oracle.cases import _ROWS_TEXT, BASE_MEASURES, _random_measure
 from tests.oracle.match import SkipTargetError
 from tests.oracle.selection import ANY, FIRST, NEXT, STRICT, Budget
 from tests.oracle.unfinished import OWN_MEASURES, TIMEOUT, UNFINISHED, Unfinished
+from tests.property.random_cases import Case, main
 
 LONGEST = 9  # rows of a partition, less one
 PARTITIONS = 4
 OWN = dict(zip(("st", "ended", "missing"), OWN_MEASURES, strict=True))
 SHAPES = ("letters", "letters", "letters", "plain", "nested", "negation", "letters with negation", "group")
-
-
-@dataclass
-class Case:
-    """A clause over rows with the columns p (partition), t and id (order), v, w, s; id is the position.
-
-    expected: by partition the rows of the result; failing: partitions that raise an error of AFTER MATCH SKIP.
-    """
-
-    query: Unfinished
-    partitions: dict[int, list[dict]]
-    expected: dict[int, list[dict]] = field(default_factory=dict)
-    failing: dict[int, list[dict]] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        return self.query.to_sql()
 
 
 def rows_expected(query, rows, latest) -> list[dict]:
@@ -204,71 +182,5 @@ def _hidden(rng, p):
     return p if p[0] in ("neg", "start", "end") or rng.random() < 0.6 else ("excl", p)
 
 
-# --- comparison ---------------------------------------------------------------------------------------------------
-
-
-def comparable(rows) -> list:
-    """Rows in an order of their own; those of one first row are compared as a set."""
-    return sorted(sorted((name, str(_plain(value))) for name, value in row.items()) for row in rows)
-
-
-def _plain(value):
-    if isinstance(value, float) and value == int(value):
-        return int(value)
-    if isinstance(value, str) and value.startswith("["):
-        return json.loads(value)
-    return value
-
-
-def difference(case, run: Callable) -> str | None:
-    """How the rows of ``run(text, partitions)`` differ from those expected; None if they do not."""
-    if case.failing:
-        try:
-            run(case.text, case.failing)
-        except Exception as error:  # any error of the run; its text is looked at
-            return None if "SKIP" in str(error) else f"{case.text}\nraised {error}"
-        return f"{case.text}\nrows {case.failing}\nno error of AFTER MATCH SKIP"
-    got = run(case.text, case.partitions)
-    for p, expected in case.expected.items():
-        if comparable(got.get(p, [])) != comparable(expected):
-            return f"{case.text}\npartitions {case.partitions}\nin partition {p}\nexpected {expected}\nfound    {got.get(p, [])}"
-    return None
-
-
-def main(argv=None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--run", help="MODULE:FUNCTION")
-    parser.add_argument("--json", help="a file to write the cases to")
-    parser.add_argument("--most", type=int, default=3, help="differences to print")
-    asked = parser.parse_args(argv)
-    run = None
-    if asked.run:
-        module, name = asked.run.split(":")
-        run = getattr(importlib.import_module(module), name)
-    counts: Counter = Counter()
-    lines, differing = [], 0
-    for i in range(asked.cases):
-        case = random_case(random.Random(f"{asked.seed} {i}"))
-        counts["partitions"] += len(case.partitions)
-        counts["with an error"] += len(case.failing)
-        for rows in case.expected.values():
-            counts.update(row["st"] for row in rows if row["st"] is not None)
-        if asked.json:
-            lines.append(json.dumps({"text": case.text, "partitions": case.partitions, "expected": case.expected, "failing": case.failing}))
-        if run is not None:
-            found = difference(case, run)
-            if found is not None:
-                differing += 1
-                if differing <= asked.most:
-                    print(f"--- case {i} of seed {asked.seed}\n{found}\n")
-    if asked.json:
-        with open(asked.json, "w") as file:
-            file.write("\n".join(lines) + "\n")
-    print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())) + (f"; differ: {differing}" if run else ""))
-    return min(differing, 1)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(__doc__, random_case, lambda case: [row["st"] for rows in case.expected.values() for row in rows if row["st"]]))
