@@ -12,6 +12,11 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+
+from tests.cases.in_process import Database
+
+COLUMNS = "p INT, id INT, t INT, v INT, w INT, s STRING"
 
 
 @dataclass
@@ -31,14 +36,29 @@ class Case:
         return self.query.to_sql()
 
 
+def by_the_engine(text: str, partitions: dict[int, list[dict]]) -> dict[int, list[dict]]:
+    """The output rows of a clause by partition, each {measure: value} (ALL ROWS: and the id), by the engine and DuckDB."""
+    database = Database()
+    try:
+        database.insert("t", COLUMNS, [{"p": p, **row} for p, rows in partitions.items() for row in rows])
+        names, table = database.table(f"SELECT * FROM t MATCH_RECOGNIZE (\n{text}\n)")
+    finally:
+        database.close()
+    found: dict[int, list[dict]] = {p: [] for p in partitions}
+    for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        row = dict(zip(names, values, strict=True))
+        found[row["p"]].append({name: value for name, value in row.items() if name not in ("p", "t", "v", "w", "s")})
+    return found
+
+
 def comparable(rows) -> list:
     """Rows as a multiset."""
     return sorted(sorted((name, str(_plain(value))) for name, value in row.items()) for row in rows)
 
 
 def _plain(value):
-    if isinstance(value, float):
-        return int(value) if value == int(value) else round(value, 9)
+    if isinstance(value, (float, Decimal)):
+        return int(value) if value == int(value) else round(float(value), 9)
     if isinstance(value, str) and value.startswith("["):
         return json.loads(value)
     return value
@@ -52,7 +72,10 @@ def difference(case, run: Callable) -> str | None:
         except Exception as error:  # any error of the run; its text is looked at
             return None if "SKIP" in str(error) else f"{case.text}\nraised {error}"
         return f"{case.text}\nrows {case.failing}\nno error of AFTER MATCH SKIP"
-    got = run(case.text, case.partitions)
+    try:
+        got = run(case.text, case.partitions)
+    except Exception as error:  # a clause that is refused is a difference
+        return f"{case.text}\npartitions {case.partitions}\nraised {type(error).__name__}: {error}"
     for p, expected in case.expected.items():
         if comparable(got.get(p, [])) != comparable(expected):
             return f"{case.text}\npartitions {case.partitions}\nin partition {p}\nexpected {expected}\nfound    {got.get(p, [])}"
@@ -64,12 +87,13 @@ def main(description: str, random_case: Callable, counted: Callable, argv=None) 
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--run", help="MODULE:FUNCTION, which gives the output rows by partition for (text, partitions)")
+    parser.add_argument("--engine", action="store_true", help="compare the engine, in this process")
+    parser.add_argument("--run", help="MODULE:FUNCTION to be compared: it gives the output rows by partition for (text, partitions)")
     parser.add_argument("--json", help="a file to write the cases to, one a line")
     parser.add_argument("--most", type=int, default=3, help="differences to print")
     asked = parser.parse_args(argv)
     module, _, name = (asked.run or "").partition(":")
-    run = getattr(importlib.import_module(module), name) if module else None
+    run = getattr(importlib.import_module(module), name) if module else by_the_engine if asked.engine else None
     counts: Counter = Counter()
     lines, differing = [], 0
     for i in range(asked.cases):

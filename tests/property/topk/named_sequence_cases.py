@@ -240,6 +240,8 @@ def _preference(rng, written, sequences):
     if scored and roll < 0.25:
         return None
     if scored and roll < 0.65:
+        if any(o.goal == MIN for s in sequences for o in s.objectives):
+            combine = rng.choice([merge for merge in MERGES if merge != PRODUCT])
         weights = ()
         if combine != PRODUCT and rng.random() < 0.35:
             weights = tuple((name, float(rng.choice(WEIGHTS))) for name in scored if rng.random() < 0.8)
