@@ -221,9 +221,9 @@ def test_two_clauses_with_the_same_keys_are_exchanged_once(exchanged):
 def test_rows_are_exchanged_where_blocks_cannot_hold_a_column(exchanged):
     exchanged.sql("CREATE OR REPLACE TEMP VIEW nested AS SELECT id, array(id) AS more, id % 3 AS k, string(id) COLLATE UTF8_LCASE AS name FROM range(20)")
     query = "SELECT {} FROM nested MATCH_RECOGNIZE (PARTITION BY k ORDER BY id ALL ROWS PER MATCH PATTERN (A+))"
-    for columns, blocks in (("*", False), ("k, id", True)):
+    for columns, reason in (("*", "a column of the type array<bigint>"), ("k, id", ""), ("k, name", "a column of the type string collate UTF8_LCASE")):
         plan = plan_of(exchanged, query.format(columns))
-        assert ("MatchBlocks" in plan) is blocks, plan
+        assert ("MatchBlocks" in plan) is (not reason) and ("rows one by one: " + reason in plan) is bool(reason), plan
         assert len(exchanged.sql(query.format(columns)).collect()) == 20
 
 
@@ -245,6 +245,21 @@ def test_wide_rows_are_exchanged_one_by_one(exchanged):
         query = f"SELECT {shown} FROM wide MATCH_RECOGNIZE (PARTITION BY c1 ORDER BY id ALL ROWS PER MATCH PATTERN (A+))"
         assert ("MatchBlocks" in plan_of(exchanged, query)) is blocks
         assert len(exchanged.sql(query).collect()) == 20
+
+
+def test_explain_says_why_rows_travel_one_by_one(exchanged):
+    query = f"SELECT * FROM {clause('PARTITION BY `string`', '`int`')}"
+    exchanged.conf.set("sparkcep.exchange", "rows")
+    try:
+        assert "rows one by one: SET sparkcep.exchange = columns" in plan_of(exchanged, query)
+    finally:
+        exchanged.conf.set("sparkcep.exchange", "columns")
+    exchanged.sql("CREATE TABLE IF NOT EXISTS in_buckets USING parquet CLUSTERED BY (k) SORTED BY (k, id) INTO 2 BUCKETS AS SELECT id, id % 3 AS k FROM range(20)")
+    try:
+        found = exchanged.sql("SELECT * FROM in_buckets MATCH_RECOGNIZE (PARTITION BY k ORDER BY id ALL ROWS PER MATCH PATTERN (A+))")
+        assert "rows one by one: no exchange is needed" in found._jdf.queryExecution().executedPlan().toString() and len(found.collect()) == 20
+    finally:
+        exchanged.sql("DROP TABLE in_buckets")
 
 
 def test_columns_named_like_those_of_blocks(exchanged):

@@ -23,11 +23,24 @@ public final class Clustered extends Passing implements Members {
   private static final long serialVersionUID = 1L;
   private final Seq<Expression> keys;
   private final Seq<SortOrder> order;
+  private final String reason; // why rows are exchanged one by one; "" if it is not known yet
 
   public Clustered(Seq<Expression> keys, Seq<SortOrder> order, SparkPlan child) {
+    this(keys, order, "", child);
+  }
+
+  private Clustered(Seq<Expression> keys, Seq<SortOrder> order, String reason, SparkPlan child) {
     super(child);
     this.keys = keys;
     this.order = order;
+    this.reason = reason;
+  }
+
+  /** Returns the operator with the reason, shown by EXPLAIN, why rows come to it one by one. */
+  public Clustered because(String why) {
+    Clustered made = new Clustered(keys, order, why, child);
+    made.copyTagsFrom(this);
+    return made;
   }
 
   /** Whether {@code table} is distributed and sorted as the rewriter writes it. */
@@ -53,7 +66,12 @@ public final class Clustered extends Passing implements Members {
 
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
-    return new Clustered(keys, order, children.apply(0));
+    return new Clustered(keys, order, reason, children.apply(0));
+  }
+
+  @Override
+  public scala.collection.Iterator<Object> stringArgs() {
+    return Scala.<Object>seq(reason.isEmpty() ? List.of(keys, order) : List.of(keys, order, "rows one by one: " + reason)).iterator();
   }
 
   @Override

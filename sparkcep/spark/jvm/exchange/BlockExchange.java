@@ -29,6 +29,7 @@ import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.python.MapInArrowExec;
 import org.apache.spark.sql.types.DataType;
@@ -54,9 +55,6 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class BlockExchange extends Rule<SparkPlan> {
   @Override
   public SparkPlan apply(SparkPlan plan) {
-    if (!Configured.exchangesColumns()) {
-      return plan;
-    }
     return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof MapInArrowExec, node -> replaced((MapInArrowExec) node)));
   }
 
@@ -69,10 +67,18 @@ public final class BlockExchange extends Rule<SparkPlan> {
     if (!(operator.func() instanceof PythonUDF function && function.name().equals(Call.TABLE_FUNCTION)) || operator.logicalLink().isEmpty()) {
       return operator;
     }
-    Below below = Below.of(operator.child());
-    Blocks blocks = below == null ? null : Blocks.of(below);
+    String reason = Configured.exchangesColumns() ? "" : "SET sparkcep.exchange = columns would exchange blocks of columns";
+    Below below = reason.isEmpty() ? Below.of(operator.child()) : null;
+    if (reason.isEmpty() && below == null) {
+      reason = "no exchange is needed";
+    }
+    Blocks blocks = null;
+    if (below != null) {
+      blocks = Blocks.of(below);
+      reason = blocks == null ? Blocks.unfit(below) : "";
+    }
     if (blocks == null) {
-      return operator;
+      return explained(operator, reason);
     }
     ExtensionJar.ship();
     LogicalPlan node = operator.logicalLink().get();
@@ -89,6 +95,24 @@ public final class BlockExchange extends Rule<SparkPlan> {
     SparkPlan exchange = linked((SparkPlan) Reflection.construct(ShuffleExchangeExec.class.getName(), by, made, below.exchange().shuffleOrigin()), node);
     SparkPlan keyed = linked(new KeyedBlocks(Scala.seq(below.keys()), exchange), node);
     return linked(new SearchBlocksExec((MapInArrowExec) operator.withNewChildren(Scala.seq(List.of(keyed))), keyed), node);
+  }
+
+  /** Returns the operator over the same plan, in which {@link Clustered} says why rows are exchanged. */
+  private static SparkPlan explained(MapInArrowExec operator, String reason) {
+    SparkPlan plan = operator.child();
+    List<SparkPlan> above = new ArrayList<>(List.of(operator));
+    while (plan instanceof ProjectExec projection) {
+      above.add(projection);
+      plan = projection.child();
+    }
+    if (!(plan instanceof Clustered clustered) || clustered.exists(below -> below instanceof QueryStageExec)) {
+      return operator; // a part of an adaptive query that has run
+    }
+    plan = clustered.because(reason);
+    for (int i = above.size() - 1; i >= 0; i--) {
+      plan = (SparkPlan) above.get(i).withNewChildren(Scala.seq(List.of(plan)));
+    }
+    return plan;
   }
 
   private static SparkPlan linked(SparkPlan made, LogicalPlan node) {
@@ -177,6 +201,19 @@ public final class BlockExchange extends Rule<SparkPlan> {
       description.put("zone", below.exchange().conf().sessionLocalTimeZone()).put("large", below.exchange().conf().arrowUseLargeVarTypes());
       description.put("held", Configured.workerBytes());
       return new Blocks(values, sent, description);
+    }
+
+    /** Returns why blocks cannot hold the columns of a plan for which {@link #of} returns null. */
+    static String unfit(Below below) {
+      List<Expression> values = sent(below);
+      if (values.size() > MOST_COLUMNS) {
+        return values.size() + " columns, more than " + MOST_COLUMNS;
+      }
+      below.keys().forEach(key -> place(key, values));
+      below.order().forEach(by -> place(by.child(), values));
+      return values.stream().filter(value -> ColumnType.of(value.dataType()) == null).findFirst()
+          .map(value -> "a column of the type " + value.dataType().catalogString())
+          .orElse("a column that is not deterministic");
     }
 
     /** Returns the place of a value among the columns, where it is added if it is missing. */
