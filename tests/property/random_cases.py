@@ -38,9 +38,13 @@ class Case:
 
 def by_the_engine(text: str, partitions: dict[int, list[dict]]) -> dict[int, list[dict]]:
     """The output rows of a clause by partition, each {measure: value} (ALL ROWS: and the id), by the engine and DuckDB."""
+    if not any(partitions.values()):
+        return {}
     database = Database()
     try:
-        database.insert("t", COLUMNS, [{"p": p, **row} for p, rows in partitions.items() for row in rows])
+        columns = [column.split()[0] for column in COLUMNS.split(", ")]
+        rows = [{"p": p, **row} for p, some in partitions.items() for row in some]
+        database.insert("t", COLUMNS, [{column: row[column] for column in columns} for row in rows])
         names, table = database.table(f"SELECT * FROM t MATCH_RECOGNIZE (\n{text}\n)")
     finally:
         database.close()
