@@ -35,6 +35,8 @@ from sparkcep.clause.tree import (
     TO_FIRST,
     WITH_UNMATCHED,
     MatchClause,
+    Preference,
+    Sequence,
     Skip,
     SortItem,
 )
@@ -72,6 +74,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
         lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
+    lines += [_sequence_text(sequence, cut, named) for sequence in clause.sequences]
     lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON {'BY ROWS ' if clause.automaton.by_rows else ''}({_items(clause.automaton, cut)})")
     if clause.lifetime:
         lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
@@ -109,8 +112,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
                 line += " EXPLORE" if a.budget.explore else ""
         lines.append(line)
     if clause.pref:
-        line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)
-        lines.append(line + (f" COMBINE BY {clause.pref.combine}" if clause.pref.combine else ""))
+        lines.append(_preference_text(clause.pref, cut, named))
     if clause.top:
         scope = {None: "", "PARTITION": " PER PARTITION", "OVERALL": " OVERALL"}[clause.top.scope]
         lines.append(f"TOP {cut(clause.top.k)}{scope}")
@@ -124,6 +126,24 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
     if clause.defines:
         lines.append("DEFINE " + ", ".join(f"{named(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
     return "\n".join(lines)
+
+
+def _sequence_text(sequence: Sequence, cut: Cut, named: Quoted) -> str:
+    line = f"SEQUENCE {named(sequence.name)} AS ({_print(sequence.pattern, cut, named, 0)})"
+    if sequence.size is not None:
+        line += f" WITHIN {cut(sequence.size)}" + (" ROWS" if sequence.rows else "")
+    if sequence.step is not None:
+        line += f" UPDATE {cut(sequence.step)}" + (" ROWS" if sequence.step_rows else "")
+    return line + (" " + _preference_text(sequence.pref, cut, named) if sequence.pref else "")
+
+
+def _preference_text(pref: Preference, cut: Cut, named: Quoted) -> str:
+    names = [f" AS {named(name)}" if name is not None else "" for name in pref.names] or [""] * len(pref.objectives)
+    line = "PREF " + " AND ".join(f"{goal} ({cut(expr)}){name}" for (goal, expr), name in zip(pref.objectives, names))
+    if pref.sequences:
+        line = "PREF SEQUENCES"
+        line += f" WEIGHTS ({', '.join(f'{named(name)} {cut(weight)}' for name, weight in pref.weights)})" if pref.weights else ""
+    return line + (f" COMBINE BY {pref.combine}" if pref.combine else "")
 
 
 def _items(automaton: Automaton, cut: Cut) -> str:

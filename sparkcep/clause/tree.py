@@ -145,8 +145,42 @@ class Approx:
 
 @dataclass(frozen=True)
 class Preference:
-    objectives: tuple[tuple[str, Expr], ...]  # (MAX | MIN, expression)
+    """PREF of the clause or of a sequence.
+
+    Attributes:
+        objectives: (MAX | MIN, expression) of each objective. None with ``sequences``.
+        combine: the function of COMBINE BY.
+        names: of a sequence, the name of each objective, None for an objective without one.
+        sequences: whether it is ``PREF SEQUENCES``, which combines the scores of the sequences.
+        weights: (sequence, weight) of ``PREF SEQUENCES WEIGHTS``.
+        name_spans: the places of the names, and of the sequences in WEIGHTS.
+        span: its place.
+    """
+
+    objectives: tuple[tuple[str, Expr], ...]
     combine: str | None = None
+    names: tuple[str | None, ...] = ()
+    sequences: bool = False
+    weights: tuple[tuple[str, Expr], ...] = ()
+    name_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """``SEQUENCE name AS (pattern) [WITHIN size [UPDATE step]] [PREF ...]``: a named part of PATTERN.
+
+    ``rows`` and ``step_rows``: the size and the step count rows.
+    """
+
+    name: str
+    pattern: Node
+    size: Expr | None = None
+    rows: bool = False
+    step: Expr | None = None
+    step_rows: bool = False
+    pref: Preference | None = None
+    name_span: Span = _span()
     span: Span = _span()
 
 
@@ -187,6 +221,7 @@ class MatchClause:
     selection: EventSelection | None = None
     window: Window | None = None
     approx: Approx | None = None
+    sequences: tuple[Sequence, ...] = ()
     pref: Preference | None = None
     top: Top | None = None
     subsets: tuple[Subset, ...] = ()
@@ -204,12 +239,16 @@ class MatchClause:
     def expressions(self) -> list[Expr]:
         """All expressions of the clause, over the input's rows and over the rows of a match."""
         found = [*self.partition_by, *(item.expr for item in self.order_by), *(measure.expr for measure in self.measures)]
-        found += [expr for _, expr in self.pref.objectives] if self.pref is not None else []
+        found += [expr for pref in self.preferences() for _, expr in pref.objectives]
         found += [self.lifetime.end] if self.lifetime is not None else []
         if self.changes is not None:
             found += [expr for expr in (self.changes.column, *self.changes.arrival, self.changes.consecutive, self.changes.punctuate) if expr is not None]
         found += self.automaton.expressions() if self.automaton is not None else []
         return [*found, *(define.condition for define in self.defines)]
+
+    def preferences(self) -> list[Preference]:
+        """The preferences of the sequences, then that of the clause."""
+        return [pref for pref in (*(sequence.pref for sequence in self.sequences), self.pref) if pref is not None]
 
     def error(self, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         """An error at a place of the clause."""

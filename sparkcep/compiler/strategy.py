@@ -232,7 +232,7 @@ def _selection(plan: Plan) -> Strategy:
         reasons = _looks(plan, looking) + _grouped(plan) or (_LOCAL,)
         return replace(found, search=FRONT, cost=_COSTS[FRONT], reasons=reasons, instead="" if plan.graphing else WALK)
     ranking = plan.ranking
-    whole = _as_paths(plan, plan.pattern, ranking.top) if ranking is not None else None
+    whole = _as_paths(plan, plan.pattern, ranking.top) if ranking is not None and not ranking.moving else None
     if whole and ranking.terms and (links := links_of(plan, whole[0])) is not None:
         score = Reason("the score is a sum over the rows", *ranking.place)
         best = replace(found, question=BEST, instead=WALK, sides=whole[:1], spans=whole[1:])
@@ -246,7 +246,7 @@ def _arranged(plan: Plan, found: Strategy) -> Strategy:
     Otherwise ``found``, perhaps bounded by scores.
     """
     ranking = plan.ranking
-    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED:
+    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED or ranking.moving:
         return found
     orders = arrangements(plan.pattern) if ranking.terms or ranking.monotone else ()
     far = agreements_among(plan, orders) if orders else None
@@ -264,7 +264,7 @@ def knows_scores(found: Strategy) -> bool:
     """Whether the walk of a strategy can bound the score of a run, as far as the plan alone shows."""
     plan = found.plan
     ranking = plan.ranking
-    if ranking is None or plan.approximate is not None or not plan.reports_all or not (ranking.terms or ranking.scored):
+    if ranking is None or plan.approximate is not None or not plan.reports_all or not (ranking.terms or ranking.scored) or ranking.moving:
         return False
     # A condition may read the number of earlier matches. A row that two sides take for one variable counts once.
     return not any(has(c, "mno") for _, conjuncts in plan.conditions for c in conjuncts) and not _shares(plan.pattern)
@@ -295,7 +295,7 @@ def _conjunction(plan: Plan) -> Strategy:
     ranking = plan.ranking
     if ranking is None or question not in (FIRST, EVERY):
         return found
-    sides = _side_automata(plan, ranking.top + 1) if ranking.by_sides and not looking else ()
+    sides = _side_automata(plan, ranking.top + 1) if ranking.by_sides and not looking and not ranking.moving else ()
     if not sides:
         return _arranged(plan, found)
     score = Reason("the score is monotone in one sum over each side", *ranking.place)

@@ -31,7 +31,8 @@ from sparkcep.plan.extend.budget import (
     history_text,
 )
 from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
-from sparkcep.plan.extend.score import check_ranking, ranking_of, with_join
+from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
+from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
@@ -119,6 +120,7 @@ def drafted(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: fr
 
 def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
     """The first draft: it has the pattern, and nothing is checked yet."""
+    clause = replaced(clause)
     names, pattern, without = trees_of(clause.pattern, clause.text)
     ids = {name.lower(): i for i, name in enumerate(names)}
     plan = Plan(
@@ -167,6 +169,7 @@ def options(draft: Draft) -> Draft:
             check_budget(clause)
     if clause.pref or clause.top or (clause.window and clause.window.slide):
         check_ranking(clause)
+    check_updates(clause)
     return draft
 
 
@@ -177,6 +180,11 @@ def names(draft: Draft) -> Draft:
         last = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var) and ids[n.name.lower()] == MAX_VARIABLES)
         raise draft.error(last.span, "TOO_MANY_VARIABLES", f"the pattern has more than {MAX_VARIABLES} row pattern variables", LIMIT)
     scope = replace(draft.scope, subsets=_subsets(draft, ids, "variable of PATTERN. A subset lists variables of the pattern"))
+    if clause.sequences:
+        sequences = named(clause, draft.plan, scope)
+        scope = replace(scope, subsets=scope.subsets | {name: sequence.mask for name, sequence in sequences.items()}, sequences=sequences)
+        check_objectives(clause, scope)
+        scope = with_branches(clause, draft.plan, scope)
     # conditions under ~ and in a side of & are evaluated on the finished match
     negated = negated_in(draft.plan.pattern, draft.plan.without)
     finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))

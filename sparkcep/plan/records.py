@@ -206,6 +206,26 @@ class Slide(NamedTuple):
     step: Annotated[str, SIZE]
 
 
+class Moving(NamedTuple):
+    """UPDATE of a sequence: its own window, which moves with the windows of the clause.
+
+    Attributes:
+        mask: the sequence's variables.
+        kind: the kind of the clause's WINDOW.
+        size: the size of the sequence's window as decimal text.
+        step: the step by which it moves.
+        line, column, text: the place of its size.
+    """
+
+    mask: Annotated[int, Range(0, "sets")]
+    kind: Literal["rows", "micros", "number"]
+    size: Annotated[str, SIZE]
+    step: Annotated[str, SIZE]
+    line: Line
+    column: Line
+    text: str
+
+
 class Bound(NamedTuple):
     """A bound from the settings that differs from the default."""
 
@@ -388,6 +408,7 @@ class Ranking(NamedTuple):
         monotone: the score of single rows, if it is monotone.
         by_sides: the score of a conjunction, by its sides.
         scored: the score, if it is arithmetic that the engine computes.
+        moving: the windows of sequences with UPDATE.
     """
 
     objectives: tuple[str, ...]
@@ -402,6 +423,7 @@ class Ranking(NamedTuple):
     monotone: Monotone | None = None
     by_sides: Conjoined | None = None
     scored: Scored | None = None
+    moving: tuple[Moving, ...] = ()
 
     @property
     def by_spark(self) -> bool:

@@ -14,9 +14,10 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import NARROWER
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import WINDOW_BYTES, sliding_windows
+from sparkcep.engine.core.windows import WINDOW_BYTES
 from sparkcep.engine.output import gather, shared_ends
 from sparkcep.engine.output.columns_out import OutputRows, end_rows, leaf_column, match_positions, output_bytes
+from sparkcep.engine.output.moving_windows import held
 from sparkcep.engine.output.row_weights import scores
 from sparkcep.errors import MatchRuntimeError, TooMuchStateError
 from sparkcep.kernels.common import layout
@@ -107,11 +108,12 @@ class Tables:
 
     def _in_windows(self, chunk: Chunk, found: MatchBatch) -> MatchBatch:
         """Repeats each match for each sliding window that is asked for and holds all its rows."""
-        window, events = self.plan.windows[0], found.events
+        events = found.events
         kept = np.flatnonzero(events[:, layout.E_ROWS] > 0)
         first, last = end_rows(events[kept], found.rows)
         try:
-            which, starts, ends = sliding_windows(window, self.plan.slide, chunk, first, last, most_windows(self.task))
+            which, numbers, grid = held(self.plan, chunk, found if len(kept) == len(events) else found.chosen(kept), first, last, most_windows(self.task))
+            starts, ends = grid.values(numbers)
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]

@@ -8,7 +8,7 @@ An aggregate that the engine does not compute becomes a function of an array if 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.clause.expressions import Expr, render, render_values
@@ -27,12 +27,15 @@ from sparkcep.plan.scope import (
     NAVIGATIONS,
     OF_MATCHES,
     RANKED,
+    SCORE_CALL,
     SLIDING,
     Inputs,
+    NamedSequence,
     Row,
     Scope,
 )
 from sparkcep.plan.split import fallible
+from sparkcep.plan.split.combined import combined
 from sparkcep.plan.split.conditions import aggregate_parts, skips_nulls, words_behind
 
 ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of the rewriter
@@ -182,6 +185,10 @@ class MeasureSplitter:
         scope.check_semantics(expr)
         swaps: dict[Span, str] = {}
         for call in scope.match_functions(expr):
+            for node in call.walk() if scope.sequences else ():
+                if scope.objective(node) is not None:
+                    name = node.span.of(scope.text)
+                    raise scope.error(call, "SEQUENCE", f"{name} is one value for the whole match, so {call.value} does not apply to it. Write {name} alone")
             swaps[call.span] = self._call(call)
         for node in scope.columns_outside(expr, swaps):
             if node.op == "star":
@@ -191,8 +198,33 @@ class MeasureSplitter:
 
     def _column(self, node: Expr) -> str:
         """The leaf for a column outside of all calls."""
+        objective = self.scope.objective(node)
+        if objective is not None:
+            return self.objective(*objective)
         mask = self.scope.qualifier(node)
-        return self._value(Row("L", ALL_ROWS if mask is None else mask), self.scope.row_text(node))
+        return self._value(Row("L", self.scope.whole if mask is None else mask), self.scope.row_text(node))
+
+    def objective(self, sequence: NamedSequence, number: int) -> str:
+        """SQL for an objective of a sequence, NULL if the sequence takes no part in the match."""
+        assert sequence.pref is not None
+        scope, self.scope = self.scope, self.scope.within(sequence)
+        try:
+            text = self.split_final(sequence.pref.objectives[number][1])
+        finally:
+            self.scope = scope
+        return f"IF({self.rows_of(sequence.mask)} = 0, NULL, {text})" if sequence.optional else f"({text})"
+
+    def sequence_score(self, sequence: NamedSequence) -> str:
+        """SQL for the score of a sequence, NULL if the sequence takes no part in the match."""
+        assert sequence.pref is not None
+        pref = sequence.pref
+        absent = self.absent(sequence.absent) if len(pref.objectives) > 1 else [""]
+        texts = [self.objective(sequence, number) for number in range(len(pref.objectives))]
+        return combined([goal for goal, _ in pref.objectives], texts, pref.combine, absent)
+
+    def absent(self, owners: Iterable[Iterable[int]]) -> list[str]:
+        """For each objective, SQL for when it is left out, "" for never. ``owners``: the masks of the branches that it belongs to."""
+        return [" OR ".join(f"{self.rows_of(mask)} = 0" for mask in of) for of in owners]
 
     def _leaf(self, spec: records.LeafSpec) -> str:
         return self._leaves.setdefault(spec, f"__l{len(self._leaves)}")
@@ -218,6 +250,12 @@ class MeasureSplitter:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
             # TOP numbers matches by rank
             return RANKED["MATCH_RANK"] if "MATCH_RANK" in self.ranked else self.match_number()
+        if name == SCORE_CALL and call.args and scope.sequences:
+            sequence = scope.scored(call)
+            if sequence is None:
+                known = ", ".join(s.name for s in scope.sequences.values() if s.pref is not None)
+                raise scope.error(call, name, f"MATCH_SCORE takes no argument, or the name of a sequence with a PREF{': ' + known if known else ''}")
+            return f"({self.sequence_score(sequence)})"
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
         if name in ENDINGS:

@@ -1,0 +1,82 @@
+"""Windows of sequences that UPDATE moves: which matches a sliding window of the clause holds if its sequences have their own windows.
+
+A sliding window begins at W and is w long. A sequence ``WITHIN v UPDATE u`` then takes only rows from e - v to before e, where e is
+w + floor(W / u) * u: the end to which its own window was moved last. Tables of output rows, the top-k heap and the searches for the
+k best matches use it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+
+from sparkcep.columns.arrays import ranges, words
+from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.windows import Grid, windows_holding
+from sparkcep.kernels.common.layout import E_LABELS, E_ROWS, E_START
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Moving
+
+
+class OwnWindow:
+    """The windows of one sequence, for the numbers of sliding windows."""
+
+    def __init__(self, moving: Moving, grid: Grid) -> None:
+        self.mask, self.floating = moving.mask, grid.floating
+        size, step = (grid.scaled(text, moving.kind) for text in (moving.size, moving.step))
+        self.parts = 1 if self.floating else lcm(size.denominator, step.denominator, grid.parts)
+        self.size, self.step = (float(x) if self.floating else int(x * self.parts) for x in (size, step))
+        unit = 1 if self.floating else self.parts // grid.parts
+        self.pace, self.reach = grid.pace * unit, grid.reach * unit
+
+    def ends(self, numbers: np.ndarray) -> np.ndarray:
+        """The end of the sequence's window for each sliding window, in ``parts`` of a unit."""
+        starts = (numbers if self.floating else numbers.astype(object)) * self.pace
+        return np.floor(starts / self.step) * self.step + self.reach if self.floating else starts // self.step * self.step + self.reach
+
+    def holds(self, low: np.ndarray, high: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Whether the windows of sliding windows hold places from ``low`` to ``high``. bool (pairs)."""
+        ends = self.ends(numbers)
+        if not self.floating:
+            low, high = low.astype(object) * self.parts, high.astype(object) * self.parts
+        return ((low >= ends - self.size) & (high < ends)).astype(bool)
+
+
+def held(plan: Plan, chunk: Chunk, found: MatchBatch, first: np.ndarray, last: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, Grid]:
+    """Returns the sliding windows that hold each match, as :func:`windows_holding`, with regard to the windows of sequences.
+
+    ``first`` and ``last`` are the first and the last row of each match of ``found``.
+    """
+    assert plan.slide is not None
+    which, numbers, grid = windows_holding(plan.windows[0], plan.slide, chunk, first, last, most)
+    if plan.ranking is None or not plan.ranking.moving or not len(which):
+        return which, numbers, grid
+    column = chunk.columns.get(plan.windows[0].order)
+    places = chunk.positions if column is None else words(column)
+    kept = np.ones(len(which), dtype=bool)
+    for moving in plan.ranking.moving:
+        low, high, there = _bounds(found, places, moving.mask)
+        own = np.flatnonzero(there[which])
+        match = which[own]
+        kept[own] &= OwnWindow(moving, grid).holds(low[match], high[match], numbers[own])
+    return which[kept], numbers[kept], grid
+
+
+def _bounds(found: MatchBatch, places: np.ndarray, mask: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the least and the greatest place of the rows that some variables took, and whether a match has such a row."""
+    events = found.events
+    sizes = np.maximum(events[:, E_ROWS], 0)
+    at = ranges(events[:, E_LABELS], sizes)
+    rows = found.rows[at] if len(found.rows) else ranges(events[:, E_START], sizes)
+    match = np.repeat(np.arange(len(events)), sizes)
+    own = (np.int64(mask) >> (found.labels[at].astype(np.int64) & 63) & 1).astype(bool)
+    rows, match = rows[own], match[own]
+    there = np.bincount(match, minlength=len(events)) > 0
+    begin = np.flatnonzero(np.diff(match, prepend=-1))
+    low, high = np.zeros((2, len(events)), dtype=places.dtype)
+    if len(rows):
+        low[there], high[there] = np.minimum.reduceat(places[rows], begin), np.maximum.reduceat(places[rows], begin)
+    return low, high, there
