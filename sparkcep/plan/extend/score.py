@@ -30,7 +30,7 @@ from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.constants import number
 from sparkcep.plan.extend.approx import BUNDLES, report
 from sparkcep.plan.extend.sequences import branches_within, moving_of
-from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, unbounded, variables_in
+from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, straddles, unbounded, variables_in
 from sparkcep.plan.limits import MAX_TOP
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
@@ -246,7 +246,7 @@ def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs
         if terms is None:
             return ()
         found += terms
-    if found is None or has(plan.pattern, "and") and any(mask == ALL_ROWS for mask, *_ in found):
+    if found is None or any(straddles(plan.pattern, mask) for mask, *_ in found):
         return ()
     return tuple(_as_terms(found, plan, scope, inputs))
 
@@ -703,10 +703,16 @@ class _AnyReader(_MonotoneReader):
         own = self._of_one_row(node) if node.op not in ("bin", "un") else None
         found = [(own, node, 1, "row")] if own is not None else self._call(node, 1) if node.op == "call" else None
         # a row of two sides of & would count twice
-        if not found or (self.conjoined and (found[0][0] == ALL_ROWS or found[0][0].bit_count() > 1)):
+        if not found or (self.conjoined and self._counts_twice(found[0][0])):
             return None
         self.terms_found.append(found[0])
         return ("leaf", len(self.terms_found) - 1)
+
+
+    def _counts_twice(self, mask: int) -> bool:
+        if self.scope.whole == ALL_ROWS or mask & ~self.scope.whole:  # not an objective of a sequence
+            return mask == ALL_ROWS or mask.bit_count() > 1
+        return straddles(self.plan.pattern, mask)
 
 
 class _SideReader(_MonotoneReader):
