@@ -242,7 +242,11 @@ class _ClauseParser:
     def _at_sequence(self) -> bool:
         """Whether ``SEQUENCE name AS (`` comes next. In all other places SEQUENCE is a name."""
         c = self.c
-        return c.at_word("SEQUENCE") and c.peek().kind in (WORD, QUOTED) and c.peek(2).upper == "AS" and c.peek(3).text == "("
+        if not c.at_word("SEQUENCE"):
+            return False
+        if c.peek().kind == END or (c.peek().kind in (WORD, QUOTED) and c.peek(2).kind == END):
+            return True  # an unfinished text
+        return c.peek().kind in (WORD, QUOTED) and c.peek(2).upper == "AS" and (c.peek(3).text == "(" or c.peek(3).kind == END)
 
     def _option(self) -> tuple[str, object] | None:
         c, start = self.c, self.c.token.start

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.expressions import Expr
-from sparkcep.clause.nodes import Node, Var
+from sparkcep.clause.nodes import Node, Var, walk
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
 
@@ -245,6 +245,11 @@ class MatchClause:
             found += [expr for expr in (self.changes.column, *self.changes.arrival, self.changes.consecutive, self.changes.punctuate) if expr is not None]
         found += self.automaton.expressions() if self.automaton is not None else []
         return [*found, *(define.condition for define in self.defines)]
+
+    def variables(self) -> list[Var]:
+        """The variables of PATTERN and of sequences, and the names of sequences in PATTERN, in the order of the text."""
+        patterns = (self.pattern, *(sequence.pattern for sequence in self.sequences))
+        return sorted((node for pattern in patterns for node in walk(pattern) if isinstance(node, Var)), key=lambda node: node.span.start)
 
     def preferences(self) -> list[Preference]:
         """The preferences of the sequences, then that of the clause."""

@@ -120,7 +120,8 @@ def drafted(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: fr
 
 def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
     """The first draft: it has the pattern, and nothing is checked yet."""
-    clause = replaced(clause)
+    if clause.sequences or (clause.pref is not None and clause.pref.sequences):
+        clause = replaced(clause)
     names, pattern, without = trees_of(clause.pattern, clause.text)
     ids = {name.lower(): i for i, name in enumerate(names)}
     plan = Plan(
@@ -169,7 +170,8 @@ def options(draft: Draft) -> Draft:
             check_budget(clause)
     if clause.pref or clause.top or (clause.window and clause.window.slide):
         check_ranking(clause)
-    check_updates(clause)
+    if clause.sequences:
+        check_updates(clause)
     return draft
 
 

@@ -42,7 +42,7 @@ from sparkcep.version import __version__
 
 log = logging.getLogger("sparkcep")
 
-FORMAT = 16  # increased whenever the JSON form of plans changes; the JVM's classes have it, too (Call.java)
+FORMAT = 17  # increased whenever the JSON form of plans changes; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 
 # -- records as JSON --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Windows of sequences that UPDATE moves: which matches a sliding window of the clause holds if its sequences have their own windows.
+"""Windows of sequences that UPDATE moves: which matches a sliding window holds if sequences have windows of their own.
 
 A sliding window begins at W and is w long. A sequence ``WITHIN v UPDATE u`` then takes only rows from e - v to before e, where e is
 w + floor(W / u) * u: the end to which its own window was moved last. Tables of output rows, the top-k heap and the searches for the
@@ -7,7 +7,6 @@ k best matches use it.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import lcm
 
 import numpy as np

@@ -108,7 +108,7 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     # preferment breaks ties between matches that differ in their variables only
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
-    return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, moving=moving_of(clause, measures.scope))
+    return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, moving=moving_of(clause, measures.scope) if clause.sequences else ())
 
 
 def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:

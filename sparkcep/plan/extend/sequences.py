@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span
-from sparkcep.clause.tree import MatchClause, Preference, Sequence
+from sparkcep.clause.tree import MatchClause, Preference, Sequence, Subset
 from sparkcep.errors import SEMANTIC, ClauseError, offered, position
 from sparkcep.plan import options
 from sparkcep.plan.constants import number
@@ -54,6 +54,13 @@ def replaced(clause: MatchClause) -> MatchClause:
     if pref is None and any(sequence.pref for sequence in clause.sequences):
         pref = Preference((), None, sequences=True, span=next(s.pref.span for s in clause.sequences if s.pref))
     return replace(clause, pattern=_with_patterns(clause.pattern, known), pref=pref)
+
+
+def without_sequences(clause: MatchClause) -> MatchClause:
+    """The clause with the patterns of its sequences in PATTERN, and the sequences as subsets, without their preferences."""
+    members = [{node.name.lower(): node for node in nodes.walk(sequence.pattern) if isinstance(node, nodes.Var)} for sequence in clause.sequences]
+    subsets = [Subset(sequence.name, tuple(of.values()), sequence.span) for sequence, of in zip(clause.sequences, members)]
+    return replace(replaced(clause), sequences=(), subsets=(*clause.subsets, *subsets))
 
 
 def _with_patterns(node: nodes.Node, known: dict[str, Sequence]) -> nodes.Node:

@@ -223,7 +223,7 @@ class MeasureSplitter:
         return combined([goal for goal, _ in pref.objectives], texts, pref.combine, absent)
 
     def absent(self, owners: Iterable[Iterable[int]]) -> list[str]:
-        """For each objective, SQL for when it is left out, "" for never. ``owners``: the masks of the branches that it belongs to."""
+        """For each objective, SQL for when it is left out, "" for never. ``owners``: masks of the branches it belongs to."""
         return [" OR ".join(f"{self.rows_of(mask)} = 0" for mask in of) for of in owners]
 
     def _leaf(self, spec: records.LeafSpec) -> str:

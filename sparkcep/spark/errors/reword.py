@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
-from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tokens import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position, printable
@@ -488,7 +487,7 @@ def _keys(clause: MatchClause) -> set[str]:
 
 
 def _variables(clause: MatchClause) -> list[str]:
-    return [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+    return [*(node.name for node in clause.variables()), *(s.name for s in clause.subsets)]
 
 
 def _about_variable(name: str, clause: MatchClause) -> str:

@@ -257,7 +257,7 @@ class _Clause:
     def _all(self) -> list[Expr]:
         clause = self.of.clause
         found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
-        found += [e for _, e in clause.pref.objectives] if clause.pref else []
+        found += [e for pref in clause.preferences() for _, e in pref.objectives]
         found += [clause.lifetime.end] if clause.lifetime else []
         found += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive, clause.changes.punctuate) if e is not None] if clause.changes else []
         tables = clause.automaton.tables if clause.automaton is not None else ()
@@ -271,7 +271,7 @@ class _Clause:
 
     @cached_property
     def _variables(self) -> frozenset[str]:
-        names = [*self.of.plan.variables, *(s.name for s in self.of.clause.subsets)]
+        names = [*self.of.plan.variables, *(s.name for s in (*self.of.clause.subsets, *self.of.clause.sequences))]
         return frozenset(name.lower() for name in names)
 
     def _kept(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:
