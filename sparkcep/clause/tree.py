@@ -246,6 +246,12 @@ class MatchClause:
         found += self.automaton.expressions() if self.automaton is not None else []
         return [*found, *(define.condition for define in self.defines)]
 
+    def no_columns(self) -> list[tuple[Span, str]]:
+        """The places of words that were not read as columns, and of the names of objectives with the names of their sequences."""
+        named = [(sequence, sequence.pref) for sequence in self.sequences if sequence.pref is not None]
+        objectives = [(span, sequence.name) for sequence, pref in named for name, span in zip(pref.names, pref.name_spans) if name is not None]
+        return [*((span, "") for span in self.words), *objectives]
+
     def variables(self) -> list[Var]:
         """The variables of PATTERN and of sequences, and the names of sequences in PATTERN, in the order of the text."""
         patterns = (self.pattern, *(sequence.pattern for sequence in self.sequences))

@@ -133,7 +133,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         zone=settings.zone,
         case_sensitive=settings.case_sensitive,
         bounds=tuple(Bound(*bound) for bound in settings.bounds()),
-        words=tuple(Word(unquoted(span.of(clause.text)), *position(clause.text, span.start)) for span in clause.words),
+        words=tuple(Word(unquoted(span.of(clause.text)), *position(clause.text, span.start), of) for span, of in clause.no_columns()),
         idle=settings.idle,
         place=Place(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
     )
@@ -222,6 +222,8 @@ def pattern(draft: Draft) -> Draft:
     """
     defined = {define.variable.upper() for define in draft.clause.defines}
     for node in nodes.walk(draft.clause.pattern):
+        if isinstance(node, nodes.Concat) and "AS" not in defined:
+            _check_named_groups(draft, node)
         if isinstance(node, nodes.Var) and (word := node.name.upper()) in NO_VARIABLES and word not in defined and node.span.of(draft.clause.text)[0] != "`":
             message = f"{node.name} is not an operator of row patterns, and DEFINE does not name a variable {node.name}. {NO_VARIABLES[word]}"
             raise draft.error(node.span, "PATTERN_WORD", message)
@@ -233,6 +235,15 @@ def pattern(draft: Draft) -> Draft:
                 "an exclusion {- -} cannot be used with WITH UNMATCHED ROWS. Use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES",
             )
     return draft
+
+
+def _check_named_groups(draft: Draft, node: nodes.Concat) -> None:
+    """Rejects ``(A B) AS S1`` in a pattern: a group gets its name in SEQUENCE."""
+    for group, word, name in zip(node.items, node.items[1:], node.items[2:]):
+        if isinstance(word, nodes.Var) and isinstance(name, nodes.Var) and word.name.upper() == "AS" and word.span.of(draft.clause.text)[0] != "`":
+            inner, name_of_group = group.span.of(draft.clause.text), name.span.of(draft.clause.text)
+            message = f"AS does not name a group inside PATTERN. Write SEQUENCE {name_of_group} AS ({inner}) before PATTERN, and {name_of_group} here"
+            raise draft.error(Span(group.span.start, name.span.end), "PATTERN_WORD", message)
 
 
 def keys(draft: Draft) -> Draft:

@@ -128,11 +128,15 @@ class Place(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word of the clause that was not read as a column, and its place."""
+    """A word of the clause that must not be a column of the input, and its place.
+
+    It was not read as a column, or it is the name of an objective of the sequence ``of``.
+    """
 
     name: str
     line: Line
     column: Line
+    of: str = ""
 
 
 class LeafPlace(NamedTuple):

@@ -73,10 +73,15 @@ _NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMES
 COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
 
 
-def overlooked(name: str) -> str:
-    """The message for a word that was not read as a column although the table has a column of this name."""
+def overlooked(name: str, of: str = "") -> tuple[str, str]:
+    """The error class and the message for a word that was not read as a column although the table has a column of this name.
+
+    ``of``: the sequence whose objective has the name, "" for any other word.
+    """
+    if of:
+        return "SEQUENCE", f"{name} is a column of the input, so {of}.{name} would be two things. Call the objective otherwise"
     instead = f"Write `{name}` for the column" + (f", or {name.lower()}() for the function" if name.upper() in NAMED_FUNCTIONS else "")
-    return f"the table has a column {name}, but this {name} was not read as that column. {instead}"
+    return COLUMN_OVERLOOKED, f"the table has a column {name}, but this {name} was not read as that column. {instead}"
 
 
 def _unquoted(text: str) -> str:

@@ -189,7 +189,7 @@ def _check_own(clause: MatchClause, scope: Scope, sequence: NamedSequence, expr:
             named = scope.mask_of(label.value[0])
         if named is not None and named & ~sequence.mask:
             name = (label or node).value[0]
-            raise _fail(clause, (label or node).span, f"PREF of {sequence.name} names {name}, which is not in {sequence.name}. Move the objective to the PREF of the clause", "PREF")
+            raise _fail(clause, (label or node).span, f"PREF of {sequence.name} names {name}, which is not in {sequence.name}. Write the objective in the PREF of the clause, which does not directly follow a SEQUENCE", "PREF")
         if scope.objective(node) is not None or (node.op == "call" and node.value == SCORE_CALL):
             raise _fail(clause, node.span, f"PREF of {sequence.name} cannot use objectives and scores. Write the expression again, or move it to the PREF of the clause", "PREF")
 

@@ -46,7 +46,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.automaton import like_a_column
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.records import CLASSIFIER_COLUMN
-from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
+from sparkcep.plan.scope import RANK, SCORE, overlooked
 from sparkcep.plan.split.fallible import spoken
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
@@ -596,7 +596,7 @@ def _check_words(plan: Plan, names: set[str]) -> None:
     """Refuses a word that was not read as a column if the table has a column of that name."""
     for word in plan.words:
         if word.name.upper() in names:
-            raise ClauseError(COLUMN_OVERLOOKED, overlooked(word.name), sqlstate=SEMANTIC, line=word.line, column=word.column, fragment=word.name)
+            raise ClauseError(*overlooked(word.name, word.of), sqlstate=SEMANTIC, line=word.line, column=word.column, fragment=word.name)
 
 
 def _check_strings(text: str, names: set[str]) -> None:
