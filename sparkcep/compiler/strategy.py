@@ -232,7 +232,7 @@ def _selection(plan: Plan) -> Strategy:
         reasons = _looks(plan, looking) + _grouped(plan) or (_LOCAL,)
         return replace(found, search=FRONT, cost=_COSTS[FRONT], reasons=reasons, instead="" if plan.graphing else WALK)
     ranking = plan.ranking
-    whole = _as_paths(plan, plan.pattern, ranking.top) if ranking is not None and not ranking.moving else None
+    whole = _as_paths(plan, plan.pattern, ranking.top) if ranking is not None else None
     if whole and ranking.terms and (links := links_of(plan, whole[0])) is not None:
         score = Reason("the score is a sum over the rows", *ranking.place)
         best = replace(found, question=BEST, instead=WALK, sides=whole[:1], spans=whole[1:])
@@ -246,7 +246,7 @@ def _arranged(plan: Plan, found: Strategy) -> Strategy:
     Otherwise ``found``, perhaps bounded by scores.
     """
     ranking = plan.ranking
-    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED or ranking.moving:
+    if ranking is None or plan.selection != ("ANY", "ALL") or not 0 < ranking.top <= MAX_RANKED:
         return found
     orders = arrangements(plan.pattern) if ranking.terms or ranking.monotone else ()
     far = agreements_among(plan, orders) if orders else None

@@ -5,8 +5,8 @@ If the score is a sum over the rows, they are k best paths over (node, row) (CPR
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, floa
 from sparkcep.engine.output.score_program import EXACT
 from sparkcep.engine.output.tables import most_windows
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
+from sparkcep.engine.topk.unfolded import Best, Span, Unfolded
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART
 from sparkcep.plan.records import Ranking, Term
@@ -39,38 +40,6 @@ MOST_TOGETHER = 1 << 16  # most best matches of partitions that are searched tog
 SHARE_TOGETHER = 8  # their share of ``max_state_bytes``: a larger search might fail in vain
 SPARE = 1024  # matches held in addition to twice the best
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match held as Python objects, and of each of its rows
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best matches of one or several partitions, and the window number of each match."""
-
-    found: MatchBatch
-    windows: np.ndarray
-
-
-@dataclass(frozen=True)
-class Span:
-    """A partition of a chunk, with its sliding windows.
-
-    Attributes:
-        part: the number of the partition.
-        low, high: its first row, and the row after its last one.
-        first, until: the first row of each window, and the row after its last one, counted in the partition. None without sliding
-            windows.
-        numbers: the numbers of the windows.
-    """
-
-    part: int
-    low: int
-    high: int
-    first: np.ndarray | None
-    until: np.ndarray | None
-    numbers: np.ndarray
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.low, self.high)
 
 
 class Rankings:
@@ -153,8 +122,22 @@ class TopkPaths(Rankings):
             return None
         self.task.ran.add(PATHS)
         letters, within = timed(letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0]), self.within(chunk)
+        if self.ranking.moving:
+            unfolded = Unfolded.in_windows(self.task.plan, chunk, sliding, letters)
+            within = None if within is None else (unfolded.ends(within[0]), unfolded.ends(within[1]))
+            found = self._of_spans(chunk, unfolded.spans(), unfolded.letters, weights[:, unfolded.rows], linked.part(unfolded.rows), within)
+            return None if found is None else [unfolded.folded(best) for best in found]
+        return self._of_spans(chunk, self.spans(chunk, sliding), letters, weights, linked, within)
+
+    def _of_spans(
+        self, chunk: Chunk, all_spans: Iterable[Span], letters: np.ndarray, weights: np.ndarray, linked: _Links, within: tuple[np.ndarray, np.ndarray] | None
+    ) -> list[Best] | None:
+        """Returns the best matches of each partition, None if paths do not determine them.
+
+        The other arguments have an entry for each row of the partitions.
+        """
         found = []
-        for spans in self._groups(chunk, sliding, within is None and linked.alike, letters, weights):
+        for spans in self._groups(all_spans, within is None and linked.alike, letters, weights):
             if len(spans) > 1:
                 try:
                     found.append(self._of_partitions(spans, letters, weights, linked))
@@ -171,22 +154,24 @@ class TopkPaths(Rankings):
                     raise self.task.failures.state(span.low, chunk.columns, LESS) from None
         return found
 
-    def _groups(self, chunk: Chunk, sliding: Slides | None, together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
+    def _groups(self, all_spans: Iterable[Span], together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
         """Yields groups of consecutive partitions that are searched together: a call costs as much as some hundred rows.
 
         Without ``together`` each partition is a group. So is a partition with weights that are not finite.
         """
         group: list[Span] = []
         size = held = 0
-        alone, most = np.zeros(chunk.parts, dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
+        infinite, most = np.zeros(len(letters), dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
         if together and weights.dtype.kind == "f":
-            infinite = np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])
-            alone[chunk.partition_of(np.flatnonzero(infinite.any(axis=0)))] = True
-        for span in self.spans(chunk, sliding):
+            infinite = (np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])).any(axis=0)
+        some = bool(infinite.any())
+        alone = before = False
+        for span in all_spans:
+            before, alone = alone, some and bool(infinite[span.rows].any())
             best = len(span.numbers) * self.ranking.top
             rows = span.high - span.low if span.first is None or span.until is None else int((span.until - span.first).sum())
             taken = 24 * best + 16 * self.ranking.top * rows
-            if group and (not together or size + best > MOST_TOGETHER or held + taken > most or alone[span.part] or alone[group[-1].part]):
+            if group and (not together or size + best > MOST_TOGETHER or held + taken > most or alone or before):
                 yield group
                 group, size, held = [], 0, 0
             size, held = size + best, held + taken

@@ -42,7 +42,8 @@ from sparkcep.engine.output.score_program import (
 from sparkcep.engine.topk.branch_and_bound import rising_leaves
 from sparkcep.engine.topk.k_best_paths import Ranked, top_matches
 from sparkcep.engine.topk.rank_join import Item, Joined, Queue, RankJoin
-from sparkcep.engine.topk.topk_paths import Best, Rankings, Span, timed
+from sparkcep.engine.topk.topk_paths import Rankings, timed
+from sparkcep.engine.topk.unfolded import Best, Span
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
 
 DEEPEST = 64  # a side is read up to so many times k, then all matches are listed

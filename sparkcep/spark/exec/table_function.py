@@ -46,7 +46,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.automaton import like_a_column
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.records import CLASSIFIER_COLUMN
-from sparkcep.plan.scope import RANK, SCORE, overlooked
+from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
 from sparkcep.plan.split.fallible import spoken
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.spark.connection import is_connect
