@@ -31,16 +31,16 @@ class OwnWindow:
         unit = 1 if self.floating else self.parts // grid.parts
         self.pace, self.reach = grid.pace * unit, grid.reach * unit
 
-    def ends(self, numbers: np.ndarray) -> np.ndarray:
-        """The end of the sequence's window for each sliding window, in ``parts`` of a unit."""
-        starts = (numbers if self.floating else numbers.astype(object)) * self.pace
-        return np.floor(starts / self.step) * self.step + self.reach if self.floating else starts // self.step * self.step + self.reach
-
     def holds(self, low: np.ndarray, high: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Whether the windows of sliding windows hold places from ``low`` to ``high``. bool (pairs)."""
-        ends = self.ends(numbers)
-        if not self.floating:
-            low, high = low.astype(object) * self.parts, high.astype(object) * self.parts
+        if self.floating:
+            ends = np.floor(numbers * self.pace / self.step) * self.step + self.reach
+            return (low >= ends - self.size) & (high < ends)
+        most = max((abs(int(x)) for values in (low, high) for x in (values.min(initial=0), values.max(initial=0))), default=0)
+        far = (most + 1) * self.parts + 2 * (self.size + self.reach + self.pace + self.step)
+        kind = object if far >= 1 << 62 or numbers.dtype == object else np.int64
+        low, high, starts = low.astype(kind) * self.parts, high.astype(kind) * self.parts, numbers.astype(kind) * self.pace
+        ends = starts // self.step * self.step + self.reach
         return ((low >= ends - self.size) & (high < ends)).astype(bool)
 
 

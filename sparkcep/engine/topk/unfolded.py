@@ -118,6 +118,17 @@ class Unfolded:
         heads = np.flatnonzero(np.append(True, (np.diff(value) != 0) | (np.diff(group) != 0))[: len(rows)])
         return Unfolded(rows, letters, np.append(heads, len(rows)), group[heads], self.parts, self.numbers)
 
+    def complete(self, variables: int) -> Unfolded:
+        """Returns the groups that have a row of each variable of a mask."""
+        if not len(self.of):
+            return self
+        sizes = np.diff(self.offsets)
+        some = np.zeros(len(sizes), dtype=np.int64)
+        some[sizes > 0] = np.bitwise_or.reduceat(self.letters, self.offsets[:-1][sizes > 0]) if len(self.letters) else 0
+        kept = some & variables == variables
+        places = np.repeat(kept, sizes)
+        return replace(self, rows=self.rows[places], letters=self.letters[places], offsets=np.append(0, np.cumsum(sizes[kept])), of=self.of[kept])
+
     def spans(self) -> Iterator[Span]:
         """Yields the groups as partitions without sliding windows. Their rows are places."""
         for group, (low, high) in enumerate(zip(self.offsets.tolist(), self.offsets[1:].tolist())):

@@ -200,7 +200,7 @@ class MeasureSplitter:
         """The leaf for a column outside of all calls."""
         objective = self.scope.objective(node)
         if objective is not None:
-            return self.objective(*objective)
+            return f"({self.objective(*objective)})"
         mask = self.scope.qualifier(node)
         return self._value(Row("L", self.scope.whole if mask is None else mask), self.scope.row_text(node))
 
@@ -212,14 +212,14 @@ class MeasureSplitter:
             text = self.split_final(sequence.pref.objectives[number][1])
         finally:
             self.scope = scope
-        return f"IF({self.rows_of(sequence.mask)} = 0, NULL, {text})" if sequence.optional else f"({text})"
+        return f"IF({self.rows_of(sequence.mask)} = 0, NULL, {text})" if sequence.optional else text
 
     def sequence_score(self, sequence: NamedSequence) -> str:
         """SQL for the score of a sequence, NULL if the sequence takes no part in the match."""
         assert sequence.pref is not None
         pref = sequence.pref
         absent = self.absent(sequence.absent) if len(pref.objectives) > 1 else [""]
-        texts = [self.objective(sequence, number) for number in range(len(pref.objectives))]
+        texts = [f"({self.objective(sequence, number)})" for number in range(len(pref.objectives))]
         return combined([goal for goal, _ in pref.objectives], texts, pref.combine, absent)
 
     def absent(self, owners: Iterable[Iterable[int]]) -> list[str]:
