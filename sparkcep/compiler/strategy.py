@@ -15,9 +15,10 @@ from typing import NamedTuple
 from sparkcep.compiler.emission import Emission, emission_of
 from sparkcep.compiler.net.conjunction import conjunction_automaton
 from sparkcep.compiler.net.gap_net import negated_groups, selection_automaton
+from sparkcep.compiler.net.joined_sequences import JoinedSequences, joined_sequences
 from sparkcep.compiler.net.net import E_AT_END, E_AT_START, E_NOT, Net
 from sparkcep.compiler.net.orders import Arrangement, arrangements
-from sparkcep.compiler.net.row_equalities import Far, Links, agreements_among, comparisons_of, links_of
+from sparkcep.compiler.net.row_equalities import Far, Links, agreements_among, comparisons_of, joins_all, links_of
 from sparkcep.compiler.net.skip_net import approximate_automaton
 from sparkcep.compiler.net.variable_copies import with_copies
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
@@ -45,6 +46,7 @@ from sparkcep.compiler.searches import (
     PROXIES,
     SEQUENCES,
     SIDES,
+    STREAMS,
     WALK,
 )
 from sparkcep.errors import UNSUPPORTED, ClauseError
@@ -66,6 +68,7 @@ _COSTS = {
     SEQUENCES: "O(rows), plus the combinations of rows whose score may be among the k best",
     COMPUTATIONS: "O(rows x computations in progress: one for each first row, state and values of registers)",
     SIDES: "O(rows x states x k), plus the pairs of matches whose score may be among the k best",
+    STREAMS: "O(rows x states x matches read of each sequence), plus the pairs of these; at most all matches of the sequences",
 }
 
 
@@ -104,6 +107,7 @@ class Strategy:
         sides: the automata of PATHS and SIDES, without the windows of groups.
         spans: for each of ``sides``, the windows that bound it as a whole.
         far: equalities that partition the rows of PATHS and SEQUENCES.
+        joined: the sequences of STREAMS.
         groups: the variable and the automaton of each negated group.
         shares_ends: whether matches that continue from the same state share their ends.
     """
@@ -125,6 +129,7 @@ class Strategy:
     sides: tuple[Net, ...] = ()
     spans: tuple[tuple[int, ...], ...] = ()
     far: tuple[Far, ...] = ()
+    joined: JoinedSequences | None = None
     groups: tuple[tuple[int, Net], ...] = ()
     shares_ends: bool = False
 
@@ -250,13 +255,33 @@ def _arranged(plan: Plan, found: Strategy) -> Strategy:
         return found
     orders = arrangements(plan.pattern) if ranking.terms or ranking.monotone else ()
     far = agreements_among(plan, orders) if orders else None
-    if far is None:
-        return _bounded(plan, ranking, found)
+    if far is None or (far and ranking.by_sequences and not joins_all(far, variables_in(plan.pattern, "var"))):
+        return _streamed(plan, ranking, found) or _bounded(plan, ranking, found)
     what = "a sum over the rows" if ranking.terms else "monotone in one number of each variable"
     reasons = (*found.reasons, Reason(f"the score is {what}", *ranking.place))
     return replace(
         found, question=BEST, search=SEQUENCES, cost=_COSTS[SEQUENCES], reasons=reasons, instead=found.search, orders=orders,
         spans=(unbounded(plan.pattern)[1],), far=far,
+    )
+
+
+def _streamed(plan: Plan, ranking: Ranking, found: Strategy) -> Strategy | None:
+    """A rank join of named sequences, None if their matches are not ranked streams."""
+    joined = joined_sequences(plan) if ranking.by_sequences is not None else None
+    if joined is None:
+        return None
+    sides, links = [], []
+    for own in joined.plans:
+        whole = _as_paths(own, own.pattern, ranking.top)
+        linked = None if whole is None or whole[0].accepts()[0] else links_of(own, whole[0])
+        if whole is None or linked is None:
+            return None
+        sides.append(whole)
+        links.append(linked)
+    score = Reason("the score is monotone in one sum over the rows of each sequence", *ranking.place)
+    return replace(
+        found, question=BEST, search=STREAMS, cost=_COSTS[STREAMS], reasons=(*found.reasons, score), instead=found.search, sides=tuple(net for net, _ in sides),
+        spans=tuple(spans for _, spans in sides), joined=joined._replace(links=tuple(links)),
     )
 
 

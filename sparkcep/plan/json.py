@@ -426,7 +426,10 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
         masks = [variables_in(side, "var") for side in found["pattern"][1:]] if found["pattern"][0] == "and" else []
         if len(masks) != len(sides.sides) or any(a & b for i, a in enumerate(masks) for b in masks[:i]):
             return False
-    preferred = bool(ranking.terms or monotone or sides or ranking.scored)
+    sequences = ranking.sequences
+    if any(a & b for i, a in enumerate(sequences) for b in sequences[:i]) or (ranking.by_sequences is not None and len(ranking.by_sequences.sides) != len(sequences)):
+        return False
+    preferred = bool(ranking.terms or monotone or sides or ranking.scored or ranking.by_sequences)
     return (ranking.place is not None or not preferred) and (ranking.scored is None or bool(ranking.scored.leaves)) and (not ranking.vector or ranking.vector in leaves) and (not ranking.by_engine or ranking.top > 0)
 
 

@@ -413,6 +413,8 @@ class Ranking(NamedTuple):
         by_sides: the score of a conjunction, by its sides.
         scored: the score, if it is arithmetic that the engine computes.
         moving: the windows of sequences with UPDATE.
+        sequences: the variables of each sequence.
+        by_sequences: the score by one sum over the rows of each sequence.
     """
 
     objectives: tuple[str, ...]
@@ -428,6 +430,8 @@ class Ranking(NamedTuple):
     by_sides: Conjoined | None = None
     scored: Scored | None = None
     moving: tuple[Moving, ...] = ()
+    sequences: tuple[Annotated[int, Range(1, "sets")], ...] = ()
+    by_sequences: Conjoined | None = None
 
     @property
     def by_spark(self) -> bool:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.net import row_equalities
-from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
-from sparkcep.compiler.searches import PATHS, SIDES
+from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
+from sparkcep.compiler.searches import PATHS, SIDES, STREAMS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS, NARROWER
 from sparkcep.engine.core.matches import MatchBatch, matches_of, together
@@ -78,7 +78,7 @@ class Rankings:
         Sliding windows do not count. Returns None without such windows.
         """
         plan, columns = self.task.plan, chunk.columns
-        outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search != SIDES else []
+        outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search not in (SIDES, STREAMS) else []
         windows = [plan.windows[w] for w in (*outer, *self.task.prepared.strategy.spans[side])]
         if not windows:
             return None
@@ -116,7 +116,9 @@ class TopkPaths(Rankings):
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """Returns the best matches of each partition, None if paths do not determine them."""
         letters = kernel_data(self.task.prepared, chunk).rows.letters
-        linked, weights = self._links(chunk), summed_weights(self.task, chunk, letters)
+        strategy = self.task.prepared.strategy
+        assert strategy.links is not None
+        linked, weights = Links.of(strategy.links, strategy.sides[0], chunk), summed_weights(self.task, chunk, letters)
         # a sum over NULLs alone is NULL, and paths do not show which matches have only such rows
         if linked is None or weights is None or unclear(self.ranking.terms, chunk.columns, letters):
             return None
@@ -130,7 +132,7 @@ class TopkPaths(Rankings):
         return self._of_spans(chunk, self.spans(chunk, sliding), letters, weights, linked, within)
 
     def _of_spans(
-        self, chunk: Chunk, all_spans: Iterable[Span], letters: np.ndarray, weights: np.ndarray, linked: _Links, within: tuple[np.ndarray, np.ndarray] | None
+        self, chunk: Chunk, all_spans: Iterable[Span], letters: np.ndarray, weights: np.ndarray, linked: Links, within: tuple[np.ndarray, np.ndarray] | None
     ) -> list[Best] | None:
         """Returns the best matches of each partition, None if paths do not determine them.
 
@@ -179,7 +181,7 @@ class TopkPaths(Rankings):
         if group:
             yield group
 
-    def _of_partitions(self, spans: list[Span], letters: np.ndarray, weights: np.ndarray, linked: _Links) -> Best:
+    def _of_partitions(self, spans: list[Span], letters: np.ndarray, weights: np.ndarray, linked: Links) -> Best:
         """Returns the best matches of consecutive partitions."""
         rows, counts = slice(spans[0].low, spans[-1].high), np.array([len(span.numbers) for span in spans])
         low = np.concatenate([np.zeros(1, dtype=np.int64) + span.low if span.first is None else span.first + span.low for span in spans]) - rows.start
@@ -199,7 +201,7 @@ class TopkPaths(Rankings):
         matches.events[:, E_NUMBER] = numbered(matches.events[:, E_PART]) + 1 if len(matches.events) else 0
         return Best(matches, numbers[found.window])
 
-    def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: _Links, backs: np.ndarray | None) -> Best:
+    def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: Links, backs: np.ndarray | None) -> Best:
         """Returns the best matches of a partition. Rows that agree in different values are searched separately."""
         top, parts, held = self.ranking.top, [], 0
         for some in linked.far.apart(letters):
@@ -246,39 +248,6 @@ class TopkPaths(Rankings):
         labels = np.array([label for _, match in best for label in match[4]], dtype=np.uint8)
         taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)
         return [Best(matches_of(parts, sizes, labels, taken), windows)]
-
-    def _links(self, chunk: Chunk) -> _Links | None:
-        """Returns the values that conditions between rows of a match compare.
-
-        Returns None if the types of both sides differ, or if bands are too wide.
-        """
-        strategy, columns, rows = self.task.prepared.strategy, chunk.columns, chunk.rows
-        found, automaton = strategy.links, strategy.sides[0]
-        assert found is not None
-        shifts = [_shifts(band, columns) for band in found.bands]
-        if None in shifts:
-            return None
-        counts = np.array([len(some) for some in shifts if some is not None], dtype=np.int64)
-        original = np.repeat(np.arange(len(counts)), counts)
-        first = np.concatenate([[0], np.cumsum(counts)])[automaton.first]
-        edges, rights = automaton.edges[original][:, [E_VAR, E_TARGET]], [right for some in shifts for right in some or ()]
-        keys = None
-        if any(found.nodes):
-            left, right = np.full((len(found.nodes), rows), -1, dtype=np.int64), np.full((len(edges), rows), -1, dtype=np.int64)
-            keyed = np.array([len(names) > 0 for names in found.nodes], dtype=np.uint8)
-            for node in np.flatnonzero(keyed).tolist():
-                own = [e for e in range(int(first[node]), int(first[node + 1])) if edges[e, 0] != ACCEPT]
-                banded = any(rights[e] is not None for e in own)
-                taken = [columns[c] for c in found.nodes[node]]
-                if banded:
-                    taken[-1] = taken[-1].cast(pa.int64())
-                codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
-                if codes is None:
-                    return None
-                left[node], right[own] = codes[0], codes[1:]
-            keys = Keys(keyed, left, right)
-        far = Far.of(strategy.far, columns)
-        return None if far is None else _Links(first, edges, original, keys, far)
 
 
 def _parts(task: Task) -> int:
@@ -350,7 +319,7 @@ class Far(NamedTuple):
             yield from self.apart(some, at + 1)
 
 
-class _Links(NamedTuple):
+class Links(NamedTuple):
     """The automaton with an edge for each difference that a band allows, and the values that its rows compare.
 
     Attributes:
@@ -366,12 +335,44 @@ class _Links(NamedTuple):
     keys: Keys | None
     far: Far
 
+    @staticmethod
+    def of(found: row_equalities.Links, automaton: Net, chunk: Chunk) -> Links | None:
+        """Returns the values that conditions between rows of a match compare.
+
+        Returns None if the types of both sides differ, or if bands are too wide.
+        """
+        columns, rows = chunk.columns, chunk.rows
+        shifts = [_shifts(band, columns) for band in found.bands]
+        if None in shifts:
+            return None
+        counts = np.array([len(some) for some in shifts if some is not None], dtype=np.int64)
+        original = np.repeat(np.arange(len(counts)), counts)
+        first = np.concatenate([[0], np.cumsum(counts)])[automaton.first]
+        edges, rights = automaton.edges[original][:, [E_VAR, E_TARGET]], [right for some in shifts for right in some or ()]
+        keys = None
+        if any(found.nodes):
+            left, right = np.full((len(found.nodes), rows), -1, dtype=np.int64), np.full((len(edges), rows), -1, dtype=np.int64)
+            keyed = np.array([len(names) > 0 for names in found.nodes], dtype=np.uint8)
+            for node in np.flatnonzero(keyed).tolist():
+                own = [e for e in range(int(first[node]), int(first[node + 1])) if edges[e, 0] != ACCEPT]
+                banded = any(rights[e] is not None for e in own)
+                taken = [columns[c] for c in found.nodes[node]]
+                if banded:
+                    taken[-1] = taken[-1].cast(pa.int64())
+                codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
+                if codes is None:
+                    return None
+                left[node], right[own] = codes[0], codes[1:]
+            keys = Keys(keyed, left, right)
+        compared = Far.of(found.far, columns)
+        return None if compared is None else Links(first, edges, original, keys, compared)
+
     @property
     def alike(self) -> bool:
         """Whether nothing is compared between rows, so that several partitions can be searched together."""
         return self.keys is None and not self.far.tests
 
-    def part(self, rows: slice) -> _Links:
+    def part(self, rows: slice) -> Links:
         keys = self.keys and Keys(self.keys.keyed, self.keys.left[:, rows], self.keys.right[:, rows])
         return self._replace(keys=keys, far=self.far.part(rows))
 

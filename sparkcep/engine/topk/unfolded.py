@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparkcep.columns.arrays import equal_codes, ranges, words
-from sparkcep.compiler.net.row_equalities import Far
+from sparkcep.compiler.net.row_equalities import Far, joins_all
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.windows import Slides
@@ -159,25 +159,12 @@ def common_values(far: tuple[Far, ...], variables: int, chunk: Chunk) -> dict[in
 
     Returns None unless equalities of one column of each variable join all variables, and the columns have the same type.
     """
-    columns: dict[int, str] = {}
-    joined: dict[int, int] = {}
-
-    def root(variable: int) -> int:
-        while joined.get(variable, variable) != variable:
-            variable = joined[variable]
-        return variable
-
-    for pair, names in far:
-        for variable, name in zip(pair, names):
-            if columns.setdefault(variable, name) != name:
-                return None
-        joined[root(pair[0])] = root(pair[1])
-    wanted = [v for v in range(variables.bit_length()) if variables >> v & 1]
-    if len(wanted) < 2 or any(v not in columns for v in wanted) or len({root(v) for v in wanted}) > 1:
+    if not joins_all(far, variables):
         return None
+    columns = {variable: name for pair, names in far for variable, name in zip(pair, names)}
     names = sorted(set(columns.values()))
     codes = equal_codes([[chunk.columns[name]] for name in names])
     if codes is None:
         return None
     of = {name: codes[i, : chunk.rows] for i, name in enumerate(names)}
-    return {v: of[columns[v]] for v in wanted}
+    return {v: of[name] for v, name in columns.items() if variables >> v & 1}

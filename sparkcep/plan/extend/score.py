@@ -108,7 +108,16 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     # preferment breaks ties between matches that differ in their variables only
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
-    return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, moving=moving_of(clause, measures.scope) if clause.sequences else ())
+    return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, **sequence_members(clause, plan, measures, owners))
+
+
+def sequence_members(clause: MatchClause, plan: Plan, measures: MeasureSplitter, owners: list[list[Branch]]) -> dict:
+    """The members of a ranking that come from named sequences."""
+    if not clause.sequences:
+        return {}
+    scope = measures.scope
+    by_sequences = None if any(owners) else score_of_sequences(clause, plan, scope, measures.inputs)
+    return {"moving": moving_of(clause, scope), "sequences": tuple(sequence.mask for sequence in scope.sequences.values()), "by_sequences": by_sequences}
 
 
 def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
@@ -305,12 +314,25 @@ def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Input
 
     None for any other score.
     """
-    pref = clause.pref
-    if pref is None or clause.approx or plan.pattern[0] != "and":
+    if clause.pref is None or clause.approx or plan.pattern[0] != "and":
         return None
     masks = [variables_in(side, "var") for side in plan.pattern[1:]]
     if any(a & b for i, a in enumerate(masks) for b in masks[:i]):
         return None
+    return _by_sums(clause, plan, scope, inputs, masks)
+
+
+def score_of_sequences(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
+    """A score that is monotone in one sum over the rows of each sequence, all of which take part. None for any other score."""
+    masks = [sequence.mask for sequence in scope.sequences.values()]
+    if len(masks) < 2 or clause.pref is None or any(straddles(plan.pattern, mask) for mask in masks):
+        return None
+    found = _by_sums(clause, plan, scope, inputs, masks)
+    return found if found is not None and all(found.sides) and not found.across else None
+
+
+def _by_sums(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs, masks: list[int]) -> Conjoined | None:
+    """The score by one sum over the rows of each set of variables, None for any other score."""
     reader = _SideReader(scope, plan, clause.text, masks)
     tree = _combined(clause, reader)
     whole = tree is None or any(reader.leaves.count(leaf) > 1 for leaf in reader.leaves)
@@ -729,8 +751,20 @@ class _SideReader(_MonotoneReader):
         self.positive: list[int] = []
         self.across = False
 
+    def merged(
+        self, objectives: Objectives, combine: str | None, direction: int = 1, positive: bool = False, absent: tuple[tuple[int, ...], ...] = ()
+    ) -> tuple | None:
+        if self.scope.whole == ALL_ROWS or len(objectives) == 1 or combine not in (None, "SUM") or any(absent):
+            return super().merged(objectives, combine, direction, positive, absent)
+        found = [self.terms(expr, -1 if goal == "MIN" else 1) for goal, expr in objectives]  # a sequence's objectives as one sum
+        return self._of_terms([term for terms in found for term in terms], positive) if all(found) else super().merged(objectives, combine, direction, positive, absent)
+
     def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
         terms = self.terms(expr, 1) if self._number(expr) is None else None
+        return (self._of_terms(terms, positive) if terms else None) or super().tree(expr, direction, positive)
+
+    def _of_terms(self, terms: list[tuple[int, Expr | None, int, str]], positive: bool) -> tuple | None:
+        """The leaf of terms of one side, None if they are of several sides."""
         if terms:
             sides = {side for mask, *_ in terms for side, own in enumerate(self.masks) if mask & own}
             if len(sides) == 1:
@@ -739,4 +773,4 @@ class _SideReader(_MonotoneReader):
                 self.leaves.append(side)
                 self.positive += [side] if positive else []
                 return ("leaf", side)
-        return super().tree(expr, direction, positive)
+        return None

@@ -842,7 +842,7 @@ def _needed(plan: Plan) -> set[str]:
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
     visit(plan.changes and plan.changes._replace(came=()))
     if plan.ranking:
-        visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
+        visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored, plan.ranking.by_sequences))
     return needed
 
 
