@@ -99,7 +99,7 @@ class TopkRows(Rankings):
         ``values``: the value that all rows of a match share, by variable. None if there is none, or if it is compared later.
         """
         whole = Unfolded.in_windows(self.task.plan, chunk, sliding, letters)
-        groups = (whole if values is None else whole.by_values(values)).complete(sum(1 << v for v in self.variables))
+        groups = (whole if values is None else whole.by_values(values)).having([1 << v for v in self.variables])
         far = None if values is not None else Far.of(self.task.prepared.strategy.far, chunk.columns)
         windows, parts = groups.ends(ends), []
         for some in [groups.letters] if far is None else far.part(groups.rows).apart(groups.letters):

@@ -11,7 +11,6 @@ less. So a third item of S2 is asked for. There is none, and 15 is final.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -100,15 +99,31 @@ class _Items(NamedTuple):
     other: tuple[np.ndarray | None, ...]
     complete: bool
 
+    def part(self, low: int, high: int, complete: bool) -> _Items:
+        """Returns some of the items."""
+        at = slice(low, high)
+        own, other = (tuple(values if values is None else values[at] for values in some) for some in (self.own, self.other))
+        return _Items(self.score[at], self.first[at], self.last[at], self.offsets[low : high + 1], self.rows, self.labels, own, other, complete)
 
-class _Group(NamedTuple):
-    """The rows of a partition or sliding window, and what each sequence sees of them. ``rows``: the rows of the chunk."""
 
-    rows: np.ndarray
-    letters: list[np.ndarray]
-    weights: list[np.ndarray]
-    links: list[Links]
-    backs: list[np.ndarray | None]
+class _Stream(NamedTuple):
+    """What a sequence sees of the places of all groups, or of one.
+
+    Attributes:
+        letters: the variables that each row may be. int64 (places).
+        weights: what each row adds to the score. int64 or float64 (variables, places).
+        links: the values that conditions between its rows compare.
+        backs: the first place of a match that ends at a place. int64 (places), None if no window bounds the sequence.
+    """
+
+    letters: np.ndarray
+    weights: np.ndarray
+    links: Links
+    backs: np.ndarray | None
+
+    def part(self, places: slice) -> _Stream:
+        backs = None if self.backs is None else np.maximum(self.backs[places] - places.start, 0)
+        return _Stream(self.letters[places], self.weights[:, places], self.links.part(places), backs)
 
 
 class TopkSequences(TopkSides):
@@ -130,14 +145,25 @@ class TopkSequences(TopkSides):
         if weights is None or None in links or None in tests or (self.floating and self.ranking.terms):
             return None
         self.task.ran.add(STREAMS)
-        groups = Unfolded.in_windows(plan, chunk, sliding, letters)
+        groups = Unfolded.in_windows(plan, chunk, sliding, letters).having(self.ranking.sequences)
         self.tests, self.ends = [test for test in tests if test is not None], ends[0] if windowed(self.task) and sliding is None else None
+        rows, spans = groups.rows, [self.within(chunk, side) for side in range(len(self.sides))]
+        self.streams = [
+            _Stream(
+                groups.letters if span is None else np.where((span[0] > np.arange(chunk.rows))[rows], groups.letters, 0), own[:, rows], link.part(rows),
+                None if span is None else groups.ends(span[1]),
+            )
+            for span, own, link in zip(spans, weights, links)
+            if link is not None
+        ]  # fmt: skip
         parts, sizes, windows, pairs = [], [], [], []
-        for number, group in self._groups(chunk, groups, weights, [link for link in links if link is not None]):
+        read = [self._read_all(groups, side, self._depth()) for side in range(len(self.sides))]
+        for number, (low, high) in enumerate(zip(groups.offsets.tolist(), groups.offsets[1:].tolist())):
             try:
-                found = self._of_group(group)
+                streams = [items[number] if items is not None else self._read(rows, slice(low, high), side, self._depth()) for side, items in enumerate(read)]
+                found = self._of_group(rows, slice(low, high), streams)
             except TooMuchStateError:
-                raise self.task.failures.state(int(group.rows[0]), chunk.columns, LESS) from None
+                raise self.task.failures.state(int(rows[low]), chunk.columns, LESS) from None
             except _NotJoinedError:
                 return None
             parts += [groups.parts[groups.of[number]]] * len(found)
@@ -148,68 +174,69 @@ class TopkSequences(TopkSides):
         best = matches_of(np.array(parts, dtype=np.int64), np.array(sizes, dtype=np.int64), flat[:, 1].astype(np.uint8), flat[:, 0])
         return [Best(best, np.array(windows, dtype=groups.numbers.dtype))]
 
-    def _groups(self, chunk: Chunk, groups: Unfolded, weights: list[np.ndarray], links: list[Links]) -> Iterator[tuple[int, _Group]]:
-        """Yields the groups in which each sequence has rows, with their numbers."""
-        masks = self.ranking.sequences
-        spans = [self.within(chunk, side) for side in range(len(masks))]
-        lives = [groups.letters if span is None else np.where((span[0] > np.arange(chunk.rows))[groups.rows], groups.letters, 0) for span in spans]
-        for number, (low, high) in enumerate(zip(groups.offsets.tolist(), groups.offsets[1:].tolist())):
-            some = groups.letters[low:high]
-            if low == high or any(not (some & mask).any() for mask in masks):
-                continue
-            rows = groups.rows[low:high]
-            backs = [None if span is None else np.searchsorted(rows, span[1][rows]).astype(np.int64) for span in spans]
-            yield number, _Group(rows, [live[low:high] for live in lives], [own[:, rows] for own in weights], [link.part(rows) for link in links], backs)
+    def _depth(self) -> int:
+        return max(self.top, 4)
 
-    def _of_group(self, group: _Group) -> list[list[tuple[int, int]]]:
-        """Returns the (row, label) pairs of each of the k best matches. Raises _NotJoinedError if they are not determined."""
-        depths = [max(self.top, 4)] * len(self.sides)
-        streams = [self._read(group, side, depth) for side, depth in enumerate(depths)]
-        while True:
+    def _of_group(self, rows: np.ndarray, places: slice, streams: list[_Items]) -> list[list[tuple[int, int]]]:
+        """Returns the (row, label) pairs of each of the k best matches of a group. Raises _NotJoinedError if they are not determined."""
+        depths = [self._depth()] * len(streams)
+        while all(len(items.score) for items in streams):
             chosen, score = self._combined(streams)
-            # at most the score of a match with an unread item
             tops = [items.score[:1] for items in streams]
-            if any(not len(items.score) for items in streams):
-                return []
+            # at most the score of a match with an unread item
             bounds = {
                 side: float(self._score([items.score[-1:] if i == side else tops[i] for i in range(len(streams))])[0])
                 for side, items in enumerate(streams) if not items.complete
             }  # fmt: skip
-            worst = np.sort(-score)[self.top - 1] if len(score) >= self.top else np.inf
-            open_sides = [side for side, bound in bounds.items() if not -worst > bound]
+            worst = -np.sort(-score)[self.top - 1] if len(score) >= self.top else -np.inf
+            open_sides = [side for side, bound in bounds.items() if not worst > bound]
             if not open_sides:
                 return self._best(streams, chosen, score)
             for side in open_sides:
                 if depths[side] > DEEPEST * self.top + SPARE:
                     raise _NotJoinedError
                 depths[side] *= 4
-                streams[side] = self._read(group, side, depths[side])
+                streams[side] = self._read(rows, places, side, depths[side])
+        return []
 
     def _score(self, scores: list[np.ndarray]) -> np.ndarray:
         return np.asarray(evaluated(self.score.tree, [own.astype(np.float64) * rising for own, rising in zip(scores, self.rising)], ARRAYS))
 
-    def _read(self, group: _Group, side: int, depth: int) -> _Items:
-        """Returns the best ``depth`` matches of a sequence."""
-        links, parts = group.links[side], []
-        for letters in links.far.apart(group.letters[side]):
+    def _read_all(self, groups: Unfolded, side: int, depth: int) -> list[_Items] | None:
+        """Returns the best ``depth`` matches of a sequence in each group, None if groups must be searched one by one."""
+        stream = self.streams[side]
+        if stream.links.far.tests or stream.backs is not None:
+            return None
+        found = top_matches(
+            stream.links.first, stream.links.edges, stream.letters, stream.weights, depth, groups.offsets[:-1], groups.offsets[1:],
+            heads=np.ones(len(groups.of), dtype=bool), keys=stream.links.keys, max_bytes=self.task.limits.max_state_bytes,
+        )
+        whole, at = self._items(groups.rows, 0, side, found, False), np.searchsorted(found.window, np.arange(len(groups.of) + 1)).tolist()
+        return [whole.part(low, high, high - low < depth) for low, high in zip(at, at[1:])]
+
+    def _read(self, rows: np.ndarray, places: slice, side: int, depth: int) -> _Items:
+        """Returns the best ``depth`` matches of a sequence in a group."""
+        stream = self.streams[side].part(places)
+        links, parts = stream.links, []
+        for letters in links.far.apart(stream.letters):
             found = top_matches(
-                links.first, links.edges, letters, group.weights[side], depth, span=group.backs[side], keys=links.keys,
-                max_bytes=self.task.limits.max_state_bytes,
+                links.first, links.edges, letters, stream.weights, depth, span=stream.backs, keys=links.keys, max_bytes=self.task.limits.max_state_bytes
             )
             parts += [found] if len(found.score) else []
         if not parts:
             none = np.zeros(0, dtype=np.int64)
             return _Items(none, none, none, np.zeros(1, dtype=np.int64), none, none, (none,) * len(self.tests), (none,) * len(self.tests), True)
-        return self._items(group, side, parts[0] if len(parts) == 1 else united(parts, depth), depth)
+        found = parts[0] if len(parts) == 1 else united(parts, depth)
+        return self._items(rows, places.start, side, found, len(found.score) < depth)
 
-    def _items(self, group: _Group, side: int, found: Ranked, depth: int) -> _Items:
-        rows, begin = group.rows[found.rows], found.offsets[:-1]
-        labels = self.sides[side].edges[group.links[side].original[found.edges], E_LABEL]
-        own, other = [], []
-        for test in self.tests:
-            own.append(self._own(test, rows, labels, begin) if test.across.sequence == side else None)
-            other.append(self._other(test, rows, labels, begin) if test.across.other == side else None)
-        return _Items(found.score, rows[begin], rows[found.offsets[1:] - 1], found.offsets, rows, labels, tuple(own), tuple(other), len(found.score) < depth)
+    def _items(self, rows: np.ndarray, base: int, side: int, found: Ranked, complete: bool) -> _Items:
+        """Returns matches of a sequence as items. ``base``: the place from which their rows are counted."""
+        taken, begin = rows[found.rows + base], found.offsets[:-1]
+        labels = self.sides[side].edges[self.streams[side].links.original[found.edges], E_LABEL]
+        some = bool(len(begin))
+        own = tuple(self._own(test, taken, labels, begin) if some and test.across.sequence == side else None for test in self.tests)
+        other = tuple(self._other(test, taken, labels, begin) if some and test.across.other == side else None for test in self.tests)
+        return _Items(found.score, taken[begin], taken[found.offsets[1:] - 1], found.offsets, taken, labels, own, other, complete)
 
     def _own(self, test: _Test, rows: np.ndarray, labels: np.ndarray, begin: np.ndarray) -> np.ndarray:
         """Returns the value that decides the test for all rows with the condition; that of no row fulfils any test."""

@@ -10,7 +10,7 @@ first window, and the rows 2 and 3 of the second window.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -118,14 +118,13 @@ class Unfolded:
         heads = np.flatnonzero(np.append(True, (np.diff(value) != 0) | (np.diff(group) != 0))[: len(rows)])
         return Unfolded(rows, letters, np.append(heads, len(rows)), group[heads], self.parts, self.numbers)
 
-    def complete(self, variables: int) -> Unfolded:
-        """Returns the groups that have a row of each variable of a mask."""
-        if not len(self.of):
-            return self
+    def having(self, masks: Iterable[int]) -> Unfolded:
+        """Returns the groups that have a row of one of the variables of each mask."""
         sizes = np.diff(self.offsets)
         some = np.zeros(len(sizes), dtype=np.int64)
-        some[sizes > 0] = np.bitwise_or.reduceat(self.letters, self.offsets[:-1][sizes > 0]) if len(self.letters) else 0
-        kept = some & variables == variables
+        if len(self.letters):
+            some[sizes > 0] = np.bitwise_or.reduceat(self.letters, self.offsets[:-1][sizes > 0])
+        kept = np.all([some & mask != 0 for mask in masks], axis=0)
         places = np.repeat(kept, sizes)
         return replace(self, rows=self.rows[places], letters=self.letters[places], offsets=np.append(0, np.cumsum(sizes[kept])), of=self.of[kept])
 
