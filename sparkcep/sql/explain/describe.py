@@ -175,6 +175,8 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
         searched = f"k best paths over (node, row), because {local}"
     elif strategy.search == by.SEQUENCES:
         searched = _joined(strategy)
+    elif strategy.search == by.STREAMS:
+        searched = _streamed(plan)
     elif strategy.ranks:
         searched = "depth-first, under a bound of the score: a run that cannot reach the best found so far is dropped"
     return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
@@ -188,6 +190,28 @@ def _joined(strategy: Strategy) -> str:
     return f"rank join of the rows of each variable under a bound{orders}, because every condition is local to its row{equal} and the score is {score}"
 
 
+def _streamed(plan: Plan) -> str:
+    """Describes the join of named sequences."""
+    names = ", ".join(f"({_set_text(mask, plan.variables)})" for mask in plan.ranking.sequences)
+    paths = "each the best matches of one, found as paths over (node, row); if that cannot find them, all are listed"
+    return f"rank join of the sequences {names}, {paths}; their order and the conditions across them are tested when they are joined"
+
+
+def _not_cheaper(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
+    """Says of named sequences why no cheaper search answers."""
+    lines, every = [], plan.selection == ("ANY", "ALL")
+    if not every:
+        return ["  no cheaper search: these rank all matches of SKIP TILL ANY MATCH"]
+    if strategy.search != by.PATHS:
+        conjoined = "the pattern has a conjunction &" if has(plan.pattern, "and") else ""
+        score = "" if ranking.terms else "the score is not one sum over the rows of every match"
+        lines.append(f"  not as k best paths: {conjoined or score or 'conditions compare more than neighbouring rows, or a group has a window'}")
+    if strategy.search not in (by.PATHS, by.SEQUENCES, by.STREAMS, by.SIDES):
+        score = "" if ranking.by_sequences else "the score is not monotone in one sum over the rows of each sequence, all of which take part"
+        lines.append(f"  not as a join of sequences: {score or 'the pattern has other parts, or conditions are not equalities and bands'}")
+    return lines
+
+
 def _conjunction(plan: Plan, strategy: Strategy) -> str:
     """Describes the search for a pattern with a conjunction."""
     searched = "listed one by one, " if strategy.question in (by.COUNTED, by.GRAPH) else ""
@@ -196,6 +220,8 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
         searched = f"rank join of {paths}: "
     if strategy.search == by.SEQUENCES:
         searched = f"{_joined(strategy)}; if that cannot find them, all are listed: "
+    if strategy.search == by.STREAMS:
+        searched = f"{_streamed(plan)}: "
     asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
     judged = "conditions across &, and negations, are evaluated on the finished match"
     bound = ", under a bound of the score" if strategy.ranks and strategy.search == by.CONJUNCTION else ""
@@ -474,6 +500,9 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         else:
             how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: {_listed(ranking, strategy)}; Spark ranks"
         lines.append(f"{how} the best {ranking.top} of {of}{windows}")
+        lines += _not_cheaper(plan, ranking, strategy) if ranking.sequences else []
+        for moving in ranking.moving:
+            lines.append(f"  {_set_text(moving.mask, plan.variables)}: rows in the last {moving.size} before an end that moves by {moving.step}")
         if ranking.order:
             lines.append(f"  order: {', '.join(ranking.order)}")
     return lines
