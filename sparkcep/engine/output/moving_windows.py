@@ -14,7 +14,7 @@ import numpy as np
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.windows import Grid, windows_holding
+from sparkcep.engine.core.windows import Grid, Slides, windows_holding
 from sparkcep.kernels.common.layout import E_LABELS, E_ROWS, E_START
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Moving
@@ -62,6 +62,19 @@ def held(plan: Plan, chunk: Chunk, found: MatchBatch, first: np.ndarray, last: n
         match = which[own]
         kept[own] &= OwnWindow(moving, grid).holds(low[match], high[match], numbers[own])
     return which[kept], numbers[kept], grid
+
+
+def held_by(plan: Plan, chunk: Chunk, sliding: Slides, part: int, rows: list[int], labels: list[int]) -> list[int]:
+    """Returns the numbers of a partition's sliding windows that hold a match, with regard to the windows of sequences."""
+    numbers = np.array(sliding.holding(part, rows[0], rows[-1]), dtype=sliding.numbers.dtype)
+    column = chunk.columns.get(plan.windows[0].order)
+    places = chunk.positions if column is None else words(column)
+    for moving in plan.ranking.moving if plan.ranking is not None else ():
+        own = places[[row for row, label in zip(rows, labels) if moving.mask >> (label & 63) & 1]]
+        if len(own) and len(numbers):
+            low, high = (np.full(len(numbers), place, dtype=places.dtype) for place in (own.min(), own.max()))
+            numbers = numbers[OwnWindow(moving, sliding.grid).holds(low, high, numbers)]
+    return numbers.tolist()
 
 
 def _bounds(found: MatchBatch, places: np.ndarray, mask: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

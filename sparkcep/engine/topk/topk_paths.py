@@ -26,6 +26,7 @@ from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows, slides, window_ends
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
+from sparkcep.engine.output.moving_windows import held_by
 from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.output.score_program import EXACT
 from sparkcep.engine.output.tables import most_windows
@@ -231,7 +232,7 @@ class TopkPaths(Rankings):
                 score = scores.of(rows, labels)
             except TypeRangeError:
                 raise failures.score(rows[0], chunk.columns) from None
-            for window in [0] if sliding is None else sliding.holding(part, rows[0], rows[-1]):
+            for window in [0] if sliding is None else held_by(self.task.plan, chunk, sliding, part, rows, labels):
                 group = groups.setdefault((part, window), [])
                 group.append((score is None, 0 if score is None else -score, tuple(rows), number, tuple(labels)))
                 held += _held([group[-1]])
