@@ -20,7 +20,7 @@ SASE_SHARE = 5  # sase takes one in so many of the rows
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "sequences", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
     parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
@@ -69,6 +69,10 @@ def main() -> None:
         from . import acep
 
         results["acep"] = acep.run(options.rows // 2, options.figures)
+    if options.part in ("sequences", "all"):
+        from . import sequences
+
+        results["sequences"] = sequences.run()
     if options.part in ("cpr", "all"):
         from . import cpr
 

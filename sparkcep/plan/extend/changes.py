@@ -13,7 +13,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, quote
 from sparkcep.clause.tree import NEXT_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import SEMANTIC, ClauseError, position
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.extend.arcs import ARRIVED
 from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
 from sparkcep.plan.records import Changes, Window
@@ -46,6 +46,9 @@ def check_changes(clause: MatchClause) -> None:
         raise _error(clause, speculate.span, "SPECULATE selects the changes that REPORT CHANGES reports early. Add REPORT CHANGES, or leave SPECULATE out")
     if not reports_changes(clause):
         return
+    if changes is None and clause.top is not None:
+        message = "REPORT CHANGES does not report how the list of TOP k changes from window to window. Leave it out, and compare the lists of two windows in a query around the clause"
+        raise clause.error(clause.report.span, "TOP", message, UNSUPPORTED)
     if changes is None:
         raise _error(clause, clause.report.span, "REPORT CHANGES reports how each change of a row changes the matches. Add CHANGES IN c ARRIVAL BY a to describe the changes of rows")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CHANGED_BY" and not changes.arrival):
