@@ -1,4 +1,4 @@
-"""TOP k over named sequences on Spark: Figure 1.1 and ``{[S7&S8];S9}`` of CPR, against listing and sorting, and against the self join.
+"""TOP k over named sequences on Spark: Figure 1.1 and ``{[S7&S8];S9}`` of CPR, against listing and sorting, and a self join.
 
 The three ways take turns in one session over a cached table, and must give the same scores. Sizes double, so the growth is visible.
 """

@@ -12,7 +12,7 @@ from tests.selection import one_in
 
 FOLDER = Path(__file__).resolve().parents[2] / "sql_examples"
 OF_AFA = sorted((FOLDER / "afa").glob("*.sql"))  # the AFA paper's, each with its picture
-OF_CPR = sorted(path for path in (FOLDER / "cpr").glob("*.sql") if path.with_suffix(".expected").exists())  # others read the lab's data
+OF_CPR = sorted((FOLDER / "cpr" / "sequences").glob("*.sql"))  # with their rows; others of CPR read the lab's data
 FILES = sorted([*FOLDER.glob("*.sql"), *OF_AFA, *OF_CPR])
 STATEMENT_FILES = sorted(p for p in FOLDER.rglob("*.sql") if "dbt" not in p.parts)  # what dbt reads is no SQL yet
 

@@ -177,7 +177,7 @@ def expressions_of(clause: MatchClause) -> Iterator[Expr]:
 
 
 def breaks_a_side_condition(text: str) -> bool:
-    """What the grammar leaves to its README and the parser checks: options once, sound bounds, names of objectives."""
+    """Whether a text breaks a rule of the README that the parser checks: options once, sound bounds, names of objectives."""
     found = tree(text)
     assert found is not None
     parts = [child for child in found.children if child.data in OPTIONS]

@@ -36,7 +36,7 @@ class JoinedSequences(NamedTuple):
     Attributes:
         plans: for each sequence, the plan of its matches alone.
         links: for each sequence, the comparisons between its own rows. The strategy sets them.
-        before: (first, second) for each pair of sequences of which one must end before the other begins.
+        before: (first, second) for each pair of sequences if the first must end before the second begins.
         across: the comparisons of rows of two sequences.
     """
 
@@ -47,7 +47,10 @@ class JoinedSequences(NamedTuple):
 
 
 def joined_sequences(plan: Plan) -> JoinedSequences | None:
-    """The sequences of a plan as streams, without ``links``. None if the pattern has other parts, or other conditions across them."""
+    """The sequences of a plan as streams, without ``links``.
+
+    Returns None if the pattern has other parts, or other conditions across sequences.
+    """
     assert plan.ranking is not None
     masks = plan.ranking.sequences
     parts: dict[int, tuple] = {}

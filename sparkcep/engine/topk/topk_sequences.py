@@ -106,8 +106,8 @@ class _Items(NamedTuple):
         return _Items(self.score[at], self.first[at], self.last[at], self.offsets[low : high + 1], self.rows, self.labels, own, other, complete)
 
 
-class _Stream(NamedTuple):
-    """What a sequence sees of the places of all groups, or of one.
+class _SequencePlaces(NamedTuple):
+    """The places of all groups, or of one, for the search of one sequence.
 
     Attributes:
         letters: the variables that each row may be. int64 (places).
@@ -121,9 +121,9 @@ class _Stream(NamedTuple):
     links: Links
     backs: np.ndarray | None
 
-    def part(self, places: slice) -> _Stream:
+    def part(self, places: slice) -> _SequencePlaces:
         backs = None if self.backs is None else np.maximum(self.backs[places] - places.start, 0)
-        return _Stream(self.letters[places], self.weights[:, places], self.links.part(places), backs)
+        return _SequencePlaces(self.letters[places], self.weights[:, places], self.links.part(places), backs)
 
 
 class TopkSequences(TopkSides):
@@ -149,7 +149,7 @@ class TopkSequences(TopkSides):
         self.tests, self.ends = [test for test in tests if test is not None], ends[0] if windowed(self.task) and sliding is None else None
         rows, spans = groups.rows, [self.within(chunk, side) for side in range(len(self.sides))]
         self.streams = [
-            _Stream(
+            _SequencePlaces(
                 groups.letters if span is None else np.where((span[0] > np.arange(chunk.rows))[rows], groups.letters, 0), own[:, rows], link.part(rows),
                 None if span is None else groups.ends(span[1]),
             )
@@ -178,7 +178,10 @@ class TopkSequences(TopkSides):
         return max(self.top, 4)
 
     def _of_group(self, rows: np.ndarray, places: slice, streams: list[_Items]) -> list[list[tuple[int, int]]]:
-        """Returns the (row, label) pairs of each of the k best matches of a group. Raises _NotJoinedError if they are not determined."""
+        """Returns the (row, label) pairs of each of the k best matches of a group.
+
+        Raises _NotJoinedError if the matches that may be read do not determine them.
+        """
         depths = [self._depth()] * len(streams)
         while all(len(items.score) for items in streams):
             chosen, score = self._combined(streams)
@@ -230,7 +233,7 @@ class TopkSequences(TopkSides):
         return self._items(rows, places.start, side, found, len(found.score) < depth)
 
     def _items(self, rows: np.ndarray, base: int, side: int, found: Ranked, complete: bool) -> _Items:
-        """Returns matches of a sequence as items. ``base``: the place from which their rows are counted."""
+        """Returns matches of a sequence as items. ``base``: the place of their row 0."""
         taken, begin = rows[found.rows + base], found.offsets[:-1]
         labels = self.sides[side].edges[self.streams[side].links.original[found.edges], E_LABEL]
         some = bool(len(begin))

@@ -323,7 +323,7 @@ def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Input
 
 
 def score_of_sequences(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
-    """A score that is monotone in one sum over the rows of each sequence, all of which take part. None for any other score."""
+    """A score that is monotone in one sum over the rows of each sequence, if all sequences take part. None for any other score."""
     masks = [sequence.mask for sequence in scope.sequences.values()]
     if len(masks) < 2 or clause.pref is None or any(straddles(plan.pattern, mask) for mask in masks):
         return None

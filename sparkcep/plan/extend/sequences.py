@@ -49,7 +49,7 @@ def replaced(clause: MatchClause) -> MatchClause:
         _check_uses(clause, sequence, [use for use in _uses(clause.pattern) if use.node.name.lower() == sequence.name.lower()])
     for define in clause.defines:
         if define.variable.lower() in known:
-            raise _fail(clause, define.span, f"{define.variable} is a sequence, and a sequence has no condition. Write conditions for its variables")
+            raise _fail(clause, define.span, f"{define.variable} is a sequence, and only variables have conditions. Write conditions for the variables of {define.variable}")
     pref = clause.pref
     if pref is None and any(sequence.pref for sequence in clause.sequences):
         pref = Preference((), None, sequences=True, span=next(s.pref.span for s in clause.sequences if s.pref))
@@ -95,7 +95,7 @@ def _check_beside(clause: MatchClause) -> None:
     for words, found, instead in (
         ("AUTOMATON", clause.automaton, "Write PATTERN"),
         ("CHANGES IN", clause.changes, "Leave out one of them"),
-        ("APPROX", clause.approx, "A missing row has no value to score. Leave out APPROX"),
+        ("APPROX", clause.approx, "A row that is missing cannot be scored. Leave out APPROX"),
     ):
         if found is not None:
             raise _fail(clause, span, f"SEQUENCE cannot be combined with {words}. {instead}")

@@ -1,4 +1,4 @@
--- CPR, Section 4.2: [S7&S8] with mf = min (Figure 4.5c).
+-- CPR, Section 4.2: [S7;S8], the second sequence after the first, merged by avg.
 -- Letters are the classes of temperature changes of Table 4.1, motes are neighbours if their numbers differ by 1 at most.
 CREATE OR REPLACE TEMP VIEW changes AS
 SELECT * FROM VALUES
@@ -13,11 +13,12 @@ SELECT * FROM changes MATCH_RECOGNIZE (
   EVENT SELECTION SKIP TILL ANY MATCH
   SEQUENCE S7 AS (EG EH EJ) PREF MAX (SUM(dist))
   SEQUENCE S8 AS (EK EL EM) PREF MAX (SUM(dist))
-  PATTERN (S7 & S8)
+  PATTERN (S7 S8)
   WINDOW 100 SLIDE 100
-  PREF SEQUENCES COMBINE BY MIN
+  PREF SEQUENCES COMBINE BY AVG
   TOP 20
   DEFINE
     EG AS class = 'G', EH AS class = 'H' AND mote = EG.mote, EJ AS class = 'J' AND mote = EH.mote,
-    EK AS class = 'K' AND mote BETWEEN EG.mote - 1 AND EG.mote + 1, EL AS class = 'L' AND mote = EK.mote, EM AS class = 'M' AND mote = EL.mote
+    EK AS class = 'K' AND mote BETWEEN EG.mote - 1 AND EG.mote + 1, EL AS class = 'L' AND mote = EK.mote,
+    EM AS class = 'M' AND mote = EL.mote
 ) ORDER BY rank

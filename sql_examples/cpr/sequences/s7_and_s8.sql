@@ -1,4 +1,4 @@
--- CPR, Section 4.2: pref(S8) is the root of the sum of squares (Figure 4.10).
+-- CPR, Section 4.2: [S7&S8], both sequences in any order, merged by avg.
 -- Letters are the classes of temperature changes of Table 4.1, motes are neighbours if their numbers differ by 1 at most.
 CREATE OR REPLACE TEMP VIEW changes AS
 SELECT * FROM VALUES
@@ -12,12 +12,13 @@ SELECT * FROM changes MATCH_RECOGNIZE (
   MEASURES MATCH_RANK() AS rank, round(MATCH_SCORE(), 3) AS score, array_join(array_agg(concat(class, epoch)), ' ') AS rows
   EVENT SELECTION SKIP TILL ANY MATCH
   SEQUENCE S7 AS (EG EH EJ) PREF MAX (SUM(dist))
-  SEQUENCE S8 AS (EK EL EM) PREF MAX (sqrt(SUM(dist * dist)))
+  SEQUENCE S8 AS (EK EL EM) PREF MAX (SUM(dist))
   PATTERN (S7 & S8)
   WINDOW 100 SLIDE 100
   PREF SEQUENCES COMBINE BY AVG
   TOP 20
   DEFINE
     EG AS class = 'G', EH AS class = 'H' AND mote = EG.mote, EJ AS class = 'J' AND mote = EH.mote,
-    EK AS class = 'K' AND mote BETWEEN EG.mote - 1 AND EG.mote + 1, EL AS class = 'L' AND mote = EK.mote, EM AS class = 'M' AND mote = EL.mote
+    EK AS class = 'K' AND mote BETWEEN EG.mote - 1 AND EG.mote + 1, EL AS class = 'L' AND mote = EK.mote,
+    EM AS class = 'M' AND mote = EL.mote
 ) ORDER BY rank

@@ -20,6 +20,8 @@ SELECT * FROM changes MATCH_RECOGNIZE (
   TOP 20
   DEFINE
     EG AS class = 'G', EH AS class = 'H' AND mote = EG.mote, EJ AS class = 'J' AND mote = EH.mote,
-    EK AS class = 'K' AND mote BETWEEN EG.mote - 1 AND EG.mote + 1, EL AS class = 'L' AND mote = EK.mote, EM AS class = 'M' AND mote = EL.mote,
-    EI AS class = 'I' AND mote BETWEEN EK.mote - 1 AND EK.mote + 1, EN AS class = 'N' AND mote = EI.mote, EO AS class = 'O' AND mote = EN.mote
+    EK AS class = 'K' AND mote BETWEEN EG.mote - 1 AND EG.mote + 1, EL AS class = 'L' AND mote = EK.mote,
+    EM AS class = 'M' AND mote = EL.mote,
+    EI AS class = 'I' AND mote BETWEEN EK.mote - 1 AND EK.mote + 1, EN AS class = 'N' AND mote = EI.mote,
+    EO AS class = 'O' AND mote = EN.mote
 ) ORDER BY rank
