@@ -151,7 +151,7 @@ class Preference:
         objectives: (MAX | MIN, expression) of each objective. None with ``sequences``.
         combine: the function of COMBINE BY.
         names: of a sequence, the name of each objective, None for an objective without one.
-        sequences: whether it is ``PREF SEQUENCES``, which combines the scores of the sequences.
+        sequences: whether it is ``PREF SEQUENCES``.
         weights: (sequence, weight) of ``PREF SEQUENCES WEIGHTS``.
         name_spans: the places of the names, and of the sequences in WEIGHTS.
         span: its place.

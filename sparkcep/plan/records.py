@@ -217,7 +217,7 @@ class Moving(NamedTuple):
         mask: the sequence's variables.
         kind: the kind of the clause's WINDOW.
         size: the size of the sequence's window as decimal text.
-        step: the step by which it moves.
+        step: the step of its moves.
         line, column, text: the place of its size.
     """
 

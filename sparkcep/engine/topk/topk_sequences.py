@@ -86,7 +86,7 @@ class _Items(NamedTuple):
         offsets: item i has the rows from ``offsets[i]`` to before ``offsets[i + 1]``.
         rows, labels: the rows and labels of all items.
         own, other: for each test, the value that the item has for it, None for a test of other sequences. int64 (items).
-        complete: whether there are no further matches.
+        complete: whether these are all matches.
     """
 
     score: np.ndarray

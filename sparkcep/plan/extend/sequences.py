@@ -201,7 +201,7 @@ def _check_weights(clause: MatchClause, scope: Scope, pref: Preference) -> None:
         if sequence is None:
             raise _fail(clause, span, f"WEIGHTS names {name}, which is not a sequence{offered(name, tuple(s.name for s in scope.sequences.values()))}", "PREF")
         if sequence.pref is None:
-            raise _fail(clause, span, f"{name} has no PREF, so its weight has no effect. Write PREF in SEQUENCE {name}, or take the weight out", "PREF")
+            raise _fail(clause, span, f"the weight of {name} has an effect only with a preference. Write PREF in SEQUENCE {name}, or take the weight out", "PREF")
         if name.lower() in seen:
             raise _fail(clause, span, f"WEIGHTS names {name} twice", "PREF")
         seen.add(name.lower())

@@ -207,7 +207,7 @@ def _not_cheaper(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         score = "" if ranking.terms else "the score is not one sum over the rows of every match"
         lines.append(f"  not as k best paths: {conjoined or score or 'conditions compare more than neighbouring rows, or a group has a window'}")
     if strategy.search not in (by.PATHS, by.SEQUENCES, by.STREAMS, by.SIDES):
-        score = "" if ranking.by_sequences else "the score is not monotone in one sum over the rows of each sequence, all of which take part"
+        score = "" if ranking.by_sequences else "the score is not monotone in one sum over each sequence, or a sequence is optional"
         lines.append(f"  not as a join of sequences: {score or 'the pattern has other parts, or conditions are not equalities and bands'}")
     return lines
 
