@@ -26,8 +26,9 @@ FIGURE = f"""SELECT since, score FROM input MATCH_RECOGNIZE (
   DEFINE {_LETTERS})"""
 _WINDOWS = """SELECT since, score FROM (
   SELECT since, score, row_number() OVER (PARTITION BY since ORDER BY score DESC) AS n
-  FROM ({matches}) LATERAL VIEW explode(sequence({step} * floor((last - {size}) / {step} + 1), {step} * floor(first / {step}), {step})) AS since {kept}) WHERE n <= {k}"""
-_SHOPPING = dict(size=10 * HOUR, step=5 * HOUR, k=10, kept=f"WHERE since >= 0 AND d >= since + {2 * HOUR}")
+  FROM (SELECT *, {step} * floor((last - {size}) / {step} + 1) AS low, {step} * floor(first / {step}) AS high FROM ({matches}))
+  LATERAL VIEW explode(sequence(low, greatest(low, high), {step})) AS since WHERE since <= high AND {kept}) WHERE n <= {k}"""
+_SHOPPING = dict(size=10 * HOUR, step=5 * HOUR, k=10, kept=f"d >= since + {2 * HOUR}")
 FIGURE_LISTED = _WINDOWS.format(matches=f"""SELECT * FROM input MATCH_RECOGNIZE (
   ORDER BY at MEASURES A.exp + B.exp + C.exp + D.exp + E.exp - (C.at - A.at) AS score, FIRST(at) AS first, LAST(at) AS last, D.at AS d
   EVENT SELECTION SKIP TILL ANY MATCH PATTERN ((A B C) & (D E)) WINDOW {10 * HOUR} DEFINE {_LETTERS})""", **_SHOPPING)
@@ -50,7 +51,7 @@ QUEUES = f"""SELECT since, score FROM input MATCH_RECOGNIZE (
   SEQUENCE S7 AS (EG EH EJ) PREF MAX (SUM(dist)) SEQUENCE S8 AS (EK EL EM) PREF MAX (SUM(dist)) SEQUENCE S9 AS (EI EN EO) PREF MAX (SUM(dist))
   PATTERN ((S7 & S8) S9) WINDOW 100 SLIDE 100 PREF SEQUENCES COMBINE BY AVG TOP 20
   DEFINE {_CLASSES})"""
-_READINGS = dict(size=100, step=100, k=20, kept="")
+_READINGS = dict(size=100, step=100, k=20, kept="true")
 QUEUES_LISTED = _WINDOWS.format(matches=f"""SELECT * FROM input MATCH_RECOGNIZE (
   ORDER BY epoch MEASURES SUM(dist) / 3 AS score, FIRST(epoch) AS first, LAST(epoch) AS last
   EVENT SELECTION SKIP TILL ANY MATCH PATTERN (((EG EH EJ) & (EK EL EM)) (EI EN EO)) WINDOW 100
