@@ -103,6 +103,12 @@ class Plan:
         return self.approximate is not None and self.approximate.budget is not None
 
     @property
+    def repeatable(self) -> bool:
+        """Whether a second run returns the same rows. Under BUDGET INTERVAL it does not, unless its clock counts."""
+        pace = self.approximate.budget.pace if self.approximate is not None and self.approximate.budget is not None else None
+        return pace is None or pace.clock == COUNTED
+
+    @property
     def counting(self) -> bool:
         """Whether MATCH_COUNT() is asked for: all matches that end at a row become one output row."""
         return self.approximate is None and self._counts

@@ -1,4 +1,4 @@
-"""Best-effort search (load shedding) for approximate matches under BUDGET n CHECKS, and for MATCH HISTORY (RC-ACEP, VLDB 2016).
+"""Best-effort search (load shedding) for approximate matches under BUDGET, and for MATCH HISTORY (RC-ACEP, VLDB 2016).
 
 :class:`BestEffort` answers whole partitions. :mod:`sparkcep.engine.budget.best_effort_stream` runs :class:`BestEffortSearch` over
 partitions that still grow. Both drive :mod:`sparkcep.kernels.budget.best_effort`.
@@ -16,6 +16,7 @@ from sparkcep.compiler.liveness import live_windows
 from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
+from sparkcep.engine.budget.feedback import check_clock, feedback_of
 from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, HistoryReader
 from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import BudgetState, empty_lists
@@ -33,6 +34,7 @@ from sparkcep.engine.stages.bundles import NO_BUNDLES, bundle_groups
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
+from sparkcep.kernels.budget import feedback as controlling
 from sparkcep.kernels.budget import layout as budget_layout
 from sparkcep.kernels.budget.features import Clock
 from sparkcep.kernels.budget.negation import KEYS
@@ -114,6 +116,7 @@ class BestEffort:
         proxies: whether only the best of runs with equal futures is kept.
         reader: reads the history from the first row of a task; None if none is used.
         explorer: makes the agents that explore; None if EXPLORE is not asked for.
+        timed: whether time limits the checks.
     """
 
     order = np.int64(budget_layout.PLAIN)
@@ -122,8 +125,10 @@ class BestEffort:
         self.task, self.reporter = task, reporter
         approx = task.plan.approximate
         assert approx is not None
+        check_clock(approx)
         self.approx, self.learning = approx, approx.report == HISTORY
         self.proxies = (approx.history.runs if self.learning and approx.history is not None else approx.report) != ALL
+        self.timed = approx.budget is not None and approx.budget.pace is not None
         self.front = Frontier(task)
         self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
@@ -152,6 +157,7 @@ class BestEffort:
         else:
             found = in_order(found).numbered() if self.approx.report == ALL else found.numbered()
             first = last = finding.last_rows(found.events, found.rows)
+        self.allow(found, search)
         self.say(found, *search.left_out(search.since[first], last + 1))
         yield Found(chunk, found)
 
@@ -169,6 +175,16 @@ class BestEffort:
         if len(search.ground.coverage):
             # Each row is rounded on its own, so that the sum does not depend on batches and tasks.
             totals.lost += int(np.rint((1.0 - search.ground.coverage[fresh]) * MILLIONTHS).sum())
+        if search.feedback.wanted:
+            totals.count_blocks(*search.feedback.totals.tolist())
+
+    def allow(self, found: MatchBatch, search: BestEffortSearch) -> None:
+        """Adds the value of CHECKS_ALLOWED() to each match."""
+        budget, allowed = self.approx.budget, search.ground.allowed
+        if len(allowed):
+            found.by_event["allowed"] = pa.array(allowed[finding.last_rows(found.events, found.rows)])
+        elif budget is not None and budget.pace is None:
+            found.by_event["allowed"] = pa.array(np.full(len(found.events), budget.checks))
 
     def say(self, found: MatchBatch, left: np.ndarray, coverage: np.ndarray) -> None:
         """Adds the values of COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() to each match or bundle, and counts them in the totals.
@@ -273,7 +289,7 @@ class BestEffortSearch(FrontierSearch):
         self.ground = searching.Ground(
             np.zeros((CANDIDATES, budget_layout.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
+            np.zeros(rows, dtype=np.int64), np.zeros(rows if "allowed" in asked and search.timed else 0, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
         wanted = search.learning
@@ -287,6 +303,9 @@ class BestEffortSearch(FrontierSearch):
         self.saved_runs, self.begin, self.ahead = _WHOLE, chunk.offsets[:-1], np.zeros(chunk.parts, dtype=np.int64)
         if state is not None:
             self._go_on(state)
+        matching = ((self.data.rows.letters & search.net.tested) != 0) & (self.windows[0] > np.arange(rows)) if search.timed else np.zeros(0, dtype=bool)
+        before = state.feedback_of(chunk.parts) if state is not None else np.zeros((chunk.parts, controlling.SAVED_FEEDBACK), dtype=np.int64)
+        self.feedback = feedback_of(search.approx, before, matching, self.begin, np.maximum(self.begin, chunk.offsets[1:] - self.ahead))
 
     def _go_on(self, state: BudgetState) -> None:
         """Restores the partitions from their saved state."""
@@ -400,7 +419,7 @@ class BestEffortSearch(FrontierSearch):
         order = np.int64(budget_layout.BY_UTILITY) if self.utilities.wanted else search.order
         arrays = searching.SearchArrays(
             search.net, self.clock, self.agents, self.recorded, self.utilities, self.learned, self.looking, self.negations, self.classes,
-            with_room(self.cargo, self.room), self.ground,
+            with_room(self.cargo, self.room), self.ground, self.feedback,
         )  # fmt: skip
         return searching.budgeted_partitions(
             np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens, self.ahead,

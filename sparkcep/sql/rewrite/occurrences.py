@@ -59,6 +59,11 @@ class Statement:
                 i = close
             i += 1
 
+    def in_lateral(self, i: int) -> bool:
+        """Whether token ``i`` is inside the parentheses of LATERAL (...), or directly after LATERAL."""
+        around = [start for end, start in self.open.items() if start < i < end]
+        return any(self.tokens[start - 1].upper == "LATERAL" for start in (i, *around) if start)
+
     def has_word(self, i: int) -> bool:
         """Whether the token is the word, followed by a parenthesis."""
         return self.tokens[i].kind == WORD and self.tokens[i].upper == KEYWORD and self.tokens[i + 1].text == "("

@@ -1,0 +1,158 @@
+"""BUDGET INTERVAL by a clock that counts, against its oracle, and the worked numbers of its feedback."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparkcep.engine.budget.feedback import NO_FEEDBACK
+from sparkcep.kernels.budget import feedback as controlling
+from sparkcep.settings import DEFAULT
+from tests.oracle import budget as oracle
+from tests.oracle.pace import Pace
+from tests.property.budget.test_budget import (
+    as_rows,
+    clause,
+    ran,
+    random_budgeted,
+    random_history,
+    random_points,
+    random_streams,
+    said,
+    seen,
+)
+from tests.selection import first
+
+REPORTED = "array_agg(id) AS ids, MATCH_ERRORS() AS e, COMPLETE() AS c, CHECKS_LEFT_OUT() AS o, COVERAGE() AS v, CHECKS_ALLOWED() AS a"
+
+
+# -- the controller alone: table T6 ------------------------------------------------------------------------------------
+
+
+def controlled(interval: int, costs, blocks: int, most=10**9) -> tuple[list[float], list[float]]:
+    """Checks a row that the controller sets for each block, and nanoseconds that a row of it takes.
+
+    ``costs``: of a row and of a check in each block; ``most``: the candidates of a row, or of each block."""
+    found = controlling.Feedback(
+        True, controlling.PER_ROW, interval, controlling.COUNTED, 0, 0, np.zeros(controlling.FEEDBACK_FIELDS, dtype=np.int64), np.zeros((1, controlling.SAVED_FEEDBACK), dtype=np.int64),
+        NO_FEEDBACK, np.zeros(0, dtype=np.int64), np.zeros(controlling.BLOCK_FIELDS, dtype=np.int64), np.zeros(2, dtype=np.int64),
+    )  # fmt: skip
+    controlling.enter_feedback(0, found)
+    checks, times = [], []
+    for block in range(blocks):
+        row, check = costs(block)
+        found = found._replace(row=row, check=check)
+        checks.append(int(found.now[controlling.F_CHECKS]) / 64)
+        times.append(0.0)
+        for _ in range(64):
+            tried = min(controlling.checks_allowed(found), most(block) if callable(most) else most)
+            controlling.count_row(tried, found)
+            times[-1] += (row + check * tried) / 64
+    return checks, times
+
+
+def plain(block):
+    return 200, 400
+
+
+@pytest.mark.parametrize(
+    "interval, checks, last",
+    [
+        (5_000, [8, 11.75, 11.92, 11.97], 4_994),
+        (50_000, [8, 32, 122.4, 124.2], 49_994),
+        (1_000, [8, 2.19, 2.09, 2.05], 994),
+        (500, [8, 1.05, 1, 1], 600),
+    ],
+)
+def test_checks_approach_the_interval(interval, checks, last):
+    found, times = controlled(interval, plain, 40)
+    assert found[:4] == pytest.approx(checks, rel=0.005)
+    assert times[-1] == pytest.approx(last, abs=1)
+
+
+def test_a_first_block_of_too_many_checks_is_cut_off():
+    _, times = controlled(1_000, plain, 1)
+    assert times[0] * 64 == 24 * (200 + 8 * 400) + 40 * 600  # the clock is read at row 24
+
+
+def test_dearer_checks_are_noticed():
+    found, times = controlled(5_000, lambda block: (200, 400 if block < 40 else 1_200), 60)
+    assert found[40:45] == pytest.approx([11.98, 7.53, 5.69, 4.88, 4.45], abs=0.02) and found[-1] == pytest.approx(4, abs=0.05)
+    assert times[40:44] == pytest.approx([6_331, 6_294, 5_619, 5_469], abs=1)
+
+
+def test_bursts_keep_what_quiet_blocks_have_shown():
+    found, _ = controlled(5_000, plain, 100, lambda block: 500 if block % 10 == 9 else 3)
+    assert found[89] == pytest.approx(10.7, abs=0.2)
+
+
+def test_products_of_more_than_64_bits():
+    rng = random.Random("wide")
+    for _ in range(2_000):
+        a, b, c, most = rng.randrange(1 << rng.randrange(1, 57)), rng.randrange(1, 1 << rng.randrange(1, 28)), rng.randrange(1, 1 << rng.randrange(1, 60)), rng.randrange(1, 1 << 27)
+        assert controlling.scaled(a, b, c, most) == min(a * b // c, most)
+
+
+# -- the search --------------------------------------------------------------------------------------------------------
+
+
+def test_worked_example():
+    """768 matching rows with many candidates each: 8 checks, then 11 or 12."""
+    query = oracle.Budgeted(("cat", [("var", "A"), ("var", "B")]), {"A": {"a"}, "B": {"a"}}, 0, {}, 1_000, False, limit="INTERVAL '5' MICROSECONDS PER ROW")
+    text = clause(query, "ALL MATCHES", "MEASURES CHECKS_ALLOWED() AS a, LAST(id) AS l")
+    (got,) = ran(text, query, [("a" * 768, list(range(768)))], settings=replace(DEFAULT, budget_clock=("counted", 200, 400)), totals=(totals := [])).values()
+    allowed = {row["l"]: row["a"] for row in got}
+    assert {allowed[i] for i in range(1, 64)} == {8}
+    assert {allowed[i] for i in range(64, 768)} == {11, 12}
+    assert totals[6:8] == [12, 0] and totals[9] == 512
+
+
+def timed_query(rng) -> tuple[oracle.Budgeted, tuple[str, int, int]]:
+    query = random_budgeted(rng)
+    interval, row, check = rng.choice([1, 2, 5, 20]), rng.choice([0, 100, 300]), rng.choice([50, 400, 1500])
+    if rng.random() < 0.5:
+        query.pace, query.limit = lambda rows: Pace(1000 * interval, row, check), f"INTERVAL '{interval}' MICROSECONDS PER ROW"
+    else:
+        interval *= rng.choice([10, 100])
+        query.pace, query.limit = lambda rows: Pace(1000 * interval, row, check, rows), f"INTERVAL '{interval}' MICROSECONDS PER PARTITION"
+    return query, ("counted", row, check)
+
+
+@pytest.mark.parametrize("seed", first(range(12), 0, wider=1))
+def test_choices_by_time(seed):
+    rng, tally = random.Random(f"time {seed}"), Counter()
+    for _ in range(8):
+        query, clock = timed_query(rng)
+        with_history = rng.random() < 0.6
+        if with_history:
+            query.intervals = rng.choice([1, 2, 4])
+            query.history = random_history(rng, query) | {(1, 0, query.intervals, query.intervals - 1): (7, (0,))}
+            query.points = rng.choice([None, random_points(rng, query)])
+            query.explore = rng.random() < 0.5
+        some = [(3 * letters, [t + k * (times[-1] + 1) for k in range(3) for t in times]) for letters, times in random_streams(rng, 3)]
+        text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
+        totals: list[int] = []
+        history = as_rows(query.history, query.points) if with_history else None
+        got = ran(text, query, some, rng.choice([None, 50]), history, totals=totals, settings=replace(DEFAULT, budget_clock=clock))
+        blocks = []
+        for p, (letters, times) in enumerate(some):
+            answer = query.answer(letters, times)
+            blocks.append(answer.pace.totals())
+            wanted = []
+            for point, matches in sorted(answer.matches.items()):
+                about = (*said(answer, query, times, [point]), answer.allowed[point])
+                pairs = [(best.rows, best.error) for best in [oracle.proxy(matches)]] if query.proxies else [(rows, error) for (rows, _), error in oracle.distinct(matches).items()]
+                wanted += [(*pair, *about) for pair in pairs]
+            have = [(*seen(row), row["a"]) for row in got.get(p, [])]
+            assert sorted(have, key=lambda x: x[:2]) == sorted(wanted, key=lambda x: x[:2]), f"{text}\n{letters} {times}\n{query.history} {clock}"
+            tally["pairs"] += 1
+            tally["blocks"] += answer.pace.totals()[0]
+            tally["late"] += answer.pace.totals()[1]
+            tally["left"] += sum(answer.left.values()) > 0
+        done, late, least, greatest = zip(*blocks)
+        assert totals[6:] == [sum(done), sum(late), 0, min(filter(None, least), default=0), max(greatest)]
+    assert tally["left"] >= 0.5 * tally["pairs"] and tally["blocks"] >= 2 * tally["pairs"]
