@@ -384,12 +384,11 @@ class _ClauseParser:
         while c.take_op("."):
             self.c.name("a name after the dot")
         table = c.span(begin)
-        begin, refill, bundles = c.token.start, None, None
-        if c.take_word("REFILL"):
+        refill, bundles = c.take_word("REFILL"), None
+        if refill:
             if c.token.kind == NUMBER or c.token.text in ("(", ":", "?", "-", "+"):
                 bundles = operand()
                 c.expect_word("BUNDLES", "after the number of REFILL")
-            refill = c.span(begin)
         published = c.take_word("AS", "PUBLISHED")
         sketch: tuple[Expr, ...] = ()
         if c.take_word("SKETCH"):

@@ -105,7 +105,7 @@ class HistoryTable:
         table, text: the place of the table's name, and the name as written.
         published: whether AS PUBLISHED is written.
         sketch: depth and width, or cells.
-        refill: the place of REFILL.
+        refill: whether REFILL is written.
         bundles: its number of bundles.
     """
 
@@ -113,7 +113,7 @@ class HistoryTable:
     text: str
     published: bool = False
     sketch: tuple[Expr, ...] = ()
-    refill: Span | None = None
+    refill: bool = False
     bundles: Expr | None = None
     span: Span = _span()
 

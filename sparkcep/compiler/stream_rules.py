@@ -119,7 +119,7 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError if a BUDGET needs more than a stream provides: the end of a partition, or rows that a negation looks at."""
+    """Raises ClauseError if a BUDGET needs what a stream lacks: the end of a partition, or rows that a negation looks at."""
     net, budget = strategy.automaton, plan.approximate.budget
     if budget is not None and budget.pace is not None and budget.pace.per == "PARTITION":
         raise _wrong(plan, "BUDGET ... PER PARTITION limits a partition that ends, and over a stream it never does. Write PER BATCH for all rows of a task's micro-batch, or PER ROW", at=budget)

@@ -8,8 +8,8 @@ BLOCK = 64
 class Pace:
     """The control of the rows of a partition, or of a micro-batch.
 
-    Without ``rows`` the interval is for a row. With ``rows`` it is for that many matching rows together. ``row`` and ``check`` are what
-    the clock counts, in nanoseconds as all times are.
+    Without ``rows`` the interval is for a row. With ``rows`` it is for that many matching rows together. ``row`` and ``check`` are
+    what the clock counts. All times are in nanoseconds.
     """
 
     def __init__(self, interval: int, row: int, check: int, rows: int | None = None) -> None:

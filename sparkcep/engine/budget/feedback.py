@@ -1,4 +1,4 @@
-"""Prepares the feedback control of BUDGET INTERVAL for the best-effort search: its clock, and how much time and how many rows are left.
+"""Prepares the feedback control of BUDGET INTERVAL for the best-effort search: the clock, the time and the rows left.
 
 :mod:`sparkcep.kernels.budget.feedback` is the controller. The control begins anew with each partition. Then a partition's matches
 are a function of its rows and the clock alone. Only PER BATCH has one control for all partitions of a micro-batch.
@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.kernels.budget import feedback as controlling
-from sparkcep.kernels.budget.clock import KNOWN
+from sparkcep.kernels.common.clock import KNOWN
 from sparkcep.plan.records import Approx
 from sparkcep.settings import COUNTED, THREAD, WALL
 

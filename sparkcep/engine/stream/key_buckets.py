@@ -187,7 +187,8 @@ class CountedKeys(NamedTuple):
         kept, pending: their kept rows that are released, and those that wait.
         bytes: the size of their states.
         micros: microseconds that the call took, 0 if not measured.
-        checks, left_out, short, complete, lost, blocks, late_blocks, refills: for BUDGET, see :class:`sparkcep.engine.core.effort.Totals`.
+        checks, left_out, short, complete, lost: for BUDGET, see :class:`sparkcep.engine.core.effort.Totals`.
+        blocks, late_blocks, refills: for BUDGET INTERVAL and REFILL, as there.
     """
 
     late: int = 0

@@ -37,7 +37,15 @@ from sparkcep.kernels.budget.candidates import collect, forget_candidates
 from sparkcep.kernels.budget.choice import choose, find_features
 from sparkcep.kernels.budget.exploration import agent_begins, dismiss_agents, explore, seed_agents
 from sparkcep.kernels.budget.features import Clock
-from sparkcep.kernels.budget.feedback import Feedback, checks_allowed, count_row, enter_feedback, leave_feedback, read_clock, start_clock
+from sparkcep.kernels.budget.feedback import (
+    Feedback,
+    checks_allowed,
+    count_row,
+    enter_feedback,
+    leave_feedback,
+    read_clock,
+    start_clock,
+)
 from sparkcep.kernels.budget.layout import (
     A_EDGE,
     CANDIDATES_FULL,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.kernels.budget.clock import nanoseconds
+from sparkcep.kernels.common.clock import nanoseconds
 from sparkcep.kernels.jit.cache import embedded
 
 BLOCK, READ = 64, 8  # rows of a block, and rows between two readings of the clock

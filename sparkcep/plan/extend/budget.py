@@ -16,7 +16,7 @@ from sparkcep.plan.constants import constant, is_literal, no_value, number, unkn
 from sparkcep.plan.extend import approx as costs
 from sparkcep.plan.limits import MAX_BUDGET, MAX_BUNDLES, MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
 from sparkcep.plan.options import ROWS, window_size
-from sparkcep.plan.records import Budget, History, OfHistory, Part, Pace
+from sparkcep.plan.records import Budget, History, OfHistory, Pace, Part
 from sparkcep.settings import Settings
 
 HISTORY = "HISTORY"  # the report of MATCH HISTORY
@@ -130,7 +130,7 @@ def budget_of(clause: MatchClause, settings: Settings) -> Budget | None:
 
 def _refill(clause: MatchClause, used: tree.HistoryTable) -> int | None:
     """The bundles after which a history is replaced, 0 for as many as it has, None for never."""
-    if used.refill is None:
+    if not used.refill:
         return None
     return 0 if used.bundles is None else _whole(clause, used.bundles, "REFILL", MAX_BUNDLES)
 
