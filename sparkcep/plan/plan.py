@@ -22,6 +22,7 @@ from sparkcep.plan import json as plan_json
 from sparkcep.plan import records
 from sparkcep.plan.extend import event_time
 from sparkcep.plan.limits import MAX_IDLE, MAX_TEXT, Range
+from sparkcep.settings import COUNTED
 
 LETTERS = "__letters"
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
