@@ -336,4 +336,4 @@ _METRICS = {
     "lateRows": "sum(late)", "rowsWithoutTime": "sum(untimed)", "keysSearched": "sum(searched)", "matches": "sum(matches)", "openKeys": "sum(open)", "keptRows": "sum(kept)",
     "pendingRows": "sum(pending)", "stateBytes": "sum(bytes)", "engineTimeMs": "CAST(round(sum(micros) / 1000) AS BIGINT)",
 }
-_CHECKS = {name: f"sum({count})" for name, count in zip(METRICS, Totals.names()[:SUMS], strict=True) if name not in _METRICS}
+_CHECKS = {name: f"sum({count})" for name, count in zip(METRICS[:SUMS], Totals.names()[:SUMS], strict=True) if name not in _METRICS}
