@@ -317,8 +317,8 @@ class _Rewriter:
 
     def _check_repeatable(self, plan: Plan, start: int) -> None:
         """Raises ClauseError if a clause whose rows may differ between two runs is where Spark may run it more than once."""
-        head = self.tokens[0].upper
-        where = head if head in ("DELETE", "UPDATE", "MERGE") else "LATERAL" if self.statement.in_lateral(start) else ""
+        verb = self.statement.verb()
+        where = verb if verb in ("DELETE", "UPDATE", "MERGE") else "LATERAL" if self.statement.in_lateral(start) else ""
         if where:
             message = f"BUDGET INTERVAL is not repeatable, and {where} may run the clause more than once. Write BUDGET n CHECKS, or write the matches to a table first and read the table"
             budget = plan.approximate.budget

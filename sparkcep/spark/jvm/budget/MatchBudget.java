@@ -1,8 +1,6 @@
 package org.sparkcep.budget;
 
-import java.lang.reflect.Field;
 import java.util.List;
-import org.apache.spark.rdd.DeterministicLevel$;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.SQLExecution;
@@ -50,23 +48,7 @@ public final class MatchBudget extends Passing implements Members {
   public RDD<InternalRow> doExecute() {
     totals.runsIn(execution());
     RDD<InternalRow> rows = super.doExecute();
-    return clock.isEmpty() || clock.startsWith("counted") ? rows : indeterminate(rows);
-  }
-
-  /**
-   * Marks rows that differ if a task runs again. If others have read the task's output, Spark then runs all tasks again, instead of
-   * mixing rows of two runs. Executors lack classes of ours, so the level is set on Spark's own object, where Spark caches it.
-   */
-  private static RDD<InternalRow> indeterminate(RDD<InternalRow> rows) {
-    rows.outputDeterministicLevel(); // from now on it is cached
-    try {
-      Field level = RDD.class.getDeclaredField("_outputDeterministicLevel");
-      level.setAccessible(true);
-      level.set(rows, DeterministicLevel$.MODULE$.INDETERMINATE());
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this Spark's RDD is not one that sparkcep knows", e);
-    }
-    return rows;
+    return clock.isEmpty() || clock.startsWith("counted") ? rows : new UnrepeatableRows(rows);
   }
 
   private String execution() {
