@@ -113,6 +113,7 @@ class BestEffort:
 
     Attributes:
         order: how candidates are ordered without a history.
+        recorded: how many blocks of a search are recorded, for measurements.
         proxies: whether only the best of runs with equal futures is kept.
         reader: reads the history from the first row of a task; None if none is used.
         explorer: makes the agents that explore; None if EXPLORE is not asked for.
@@ -120,6 +121,7 @@ class BestEffort:
     """
 
     order = np.int64(budget_layout.PLAIN)
+    recorded = 0
 
     def __init__(self, task: Task, reporter: DescribeErrors) -> None:
         self.task, self.reporter = task, reporter
@@ -305,7 +307,7 @@ class BestEffortSearch(FrontierSearch):
             self._go_on(state)
         matching = ((self.data.rows.letters & search.net.tested) != 0) & (self.windows[0] > np.arange(rows)) if search.timed else np.zeros(0, dtype=bool)
         before = state.feedback_of(chunk.parts) if state is not None else np.zeros((chunk.parts, controlling.SAVED_FEEDBACK), dtype=np.int64)
-        self.feedback = feedback_of(search.approx, before, matching, self.begin, np.maximum(self.begin, chunk.offsets[1:] - self.ahead))
+        self.feedback = feedback_of(search.approx, before, matching, self.begin, np.maximum(self.begin, chunk.offsets[1:] - self.ahead), search.recorded)
 
     def _go_on(self, state: BudgetState) -> None:
         """Restores the partitions from their saved state."""

@@ -33,6 +33,7 @@ F_CHECKS, F_TIME, F_MADE, F_AT, F_ELAPSED, F_TRIED, F_LATE, SAVED_FEEDBACK = ran
 F_ALLOWANCE, F_LEFT, F_ROWS, F_MARK, FEEDBACK_FIELDS = range(7, 12)
 # Columns of the totals: finished blocks, late blocks, least and greatest checks of a block (0: no block).
 B_BLOCKS, B_LATE, B_LEAST, B_GREATEST, BLOCK_FIELDS = range(5)
+R_ALLOWED, R_ELAPSED, R_TRIED, RECORD_FIELDS = range(4)  # columns of a finished block: nanoseconds allowed and used, checks made
 
 
 class Feedback(NamedTuple):
@@ -49,6 +50,7 @@ class Feedback(NamedTuple):
         rows: int64, how many matching rows are to be searched: of each partition, or PER_BATCH of all; not PER_ROW.
         totals: int64 (BLOCK_FIELDS).
         reading: int64 (2), working memory of the clock.
+        record: int64 (n, RECORD_FIELDS), output: the first n finished blocks, for measurements.
     """
 
     wanted: bool
@@ -63,6 +65,7 @@ class Feedback(NamedTuple):
     rows: np.ndarray
     totals: np.ndarray
     reading: np.ndarray
+    record: np.ndarray
 
 
 @embedded
@@ -170,7 +173,11 @@ def count_row(tried, feedback):
 
 @embedded
 def _end_block(feedback):
-    now, totals = feedback.now, feedback.totals
+    now, totals, record = feedback.now, feedback.totals, feedback.record
+    if totals[B_BLOCKS] < record.shape[0]:
+        record[totals[B_BLOCKS], R_ALLOWED] = BLOCK * now[F_ALLOWANCE]
+        record[totals[B_BLOCKS], R_ELAPSED] = now[F_ELAPSED]
+        record[totals[B_BLOCKS], R_TRIED] = now[F_TRIED]
     totals[B_BLOCKS] += 1
     if now[F_CHECKS] == BLOCK and now[F_ELAPSED] > BLOCK * now[F_ALLOWANCE]:
         totals[B_LATE] += 1

@@ -39,7 +39,7 @@ def controlled(interval: int, costs, blocks: int, most=10**9) -> tuple[list[floa
     ``costs``: of a row and of a check in each block; ``most``: the candidates of a row, or of each block."""
     found = controlling.Feedback(
         True, controlling.PER_ROW, interval, controlling.COUNTED, 0, 0, np.zeros(controlling.FEEDBACK_FIELDS, dtype=np.int64), np.zeros((1, controlling.SAVED_FEEDBACK), dtype=np.int64),
-        NO_FEEDBACK, np.zeros(0, dtype=np.int64), np.zeros(controlling.BLOCK_FIELDS, dtype=np.int64), np.zeros(2, dtype=np.int64),
+        NO_FEEDBACK, np.zeros(0, dtype=np.int64), np.zeros(controlling.BLOCK_FIELDS, dtype=np.int64), np.zeros(2, dtype=np.int64), np.zeros((0, controlling.RECORD_FIELDS), dtype=np.int64),
     )  # fmt: skip
     controlling.enter_feedback(0, found)
     checks, times = [], []
