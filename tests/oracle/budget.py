@@ -157,6 +157,7 @@ class Answer:
     points: dict = field(default_factory=dict)
     allowed: dict = field(default_factory=dict)
     agents: int = 0  # that began
+    refills: int = 0
 
 
 @dataclass
@@ -177,6 +178,7 @@ class Budgeted:
     explore: bool = False
     pace: Callable[[int], Pace] | None = None  # the control of a partition with that many matching rows, in place of ``checks``
     limit: str = ""  # what is written of it
+    refill: int = 0  # bundles after which what the partition has recorded becomes the history
     points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
 
     def answer(self, letters, times, recorded=None, values=(), turns=None) -> Answer:
@@ -231,6 +233,11 @@ class Budgeted:
         for i, letter in enumerate(letters):
             if pace and matching[i]:
                 self.checks = answer.allowed[i] = pace.allowed()
+            if self.refill and matching[i] and self._closed(answer, times, i):
+                self._replace(answer, times)
+                if promises:
+                    promises.of_tries, promises.of_led = [], []
+                    promises.read(self, places)
             if turns and i in turns:
                 self.history, self.points, self.intervals = turns[i]
                 if promises:
@@ -266,6 +273,24 @@ class Budgeted:
         answer.pace = pace
         answer.agents = sum(agents.begun.values()) if agents else 0
         return answer
+
+    def _bundles(self, answer, times):
+        return bundle_points({point for reached in answer.points.values() for point in reached}, times, self.window)
+
+    def _closed(self, answer, times, i):
+        """Whether the last of the bundles that fill the copy is closed at a row."""
+        groups = self._bundles(answer, times)
+        return len(groups) >= self.refill and abs(times[i] - times[groups[-1][-1]]) > self.window
+
+    def _replace(self, answer, times):
+        """What was recorded becomes the history, and recording begins anew."""
+        number = {point: n for n, group in enumerate(self._bundles(answer, times)) for point in group}
+        vectors = {*answer.visits, *answer.points}
+        self.history = {v: (max(answer.visits[v], 1), tuple(sorted({number[p] for p in answer.points.get(v, ())}))) for v in vectors}
+        self.points = None if self.points is None else {v: len(answer.points.get(v, ())) for v in vectors}
+        answer.visits.clear()
+        answer.points.clear()
+        answer.refills += 1
 
     def vector(self, run, q, cost, times, i, g):
         start, last = (run.rows[0], run.rows[-1]) if run.rows else (i, i)

@@ -49,6 +49,7 @@ from sparkcep.kernels.budget.feedback import (
 from sparkcep.kernels.budget.layout import (
     A_EDGE,
     CANDIDATES_FULL,
+    CLOSED,
     JUDGED,
     LOST,
     Q_AGENTS,
@@ -58,6 +59,8 @@ from sparkcep.kernels.budget.layout import (
     Q_LEFT,
     Q_PENDING,
     Q_SAVED,
+    R_REPLACED,
+    REPLACED,
     REPORTED,
     SAVED_FULL,
     UNJUDGED,
@@ -65,7 +68,16 @@ from sparkcep.kernels.budget.layout import (
 from sparkcep.kernels.budget.negation import NegationArrays, set_floor
 from sparkcep.kernels.budget.q_learning import G_CLASS, Agents
 from sparkcep.kernels.budget.save_runs import raise_floor, restore, restore_utilities, resume, save
-from sparkcep.kernels.budget.trial import complete_all, count_match_point, has_room, settle, try_candidate
+from sparkcep.kernels.budget.trial import (
+    begin_copy,
+    complete_all,
+    count_bundle,
+    count_match_point,
+    has_room,
+    is_closed,
+    settle,
+    try_candidate,
+)
 from sparkcep.kernels.budget.utility import Utilities
 from sparkcep.kernels.common.cursor import bounds
 from sparkcep.kernels.common.hash_table import mixed
@@ -160,6 +172,23 @@ class Learned(NamedTuple):
     seen: np.ndarray
 
 
+class Refill(NamedTuple):
+    """Replaces the history of a partition by what the search has learned there (REFILL).
+
+    Attributes:
+        wanted: whether the history is replaced.
+        most: the bundles after which it is replaced.
+        when, near: int64 (rows), the place of each row in the window's measure, and the last place that a bundle with it reaches.
+        now: int64 (REFILL_FIELDS), the present state.
+    """
+
+    wanted: bool
+    most: int
+    when: np.ndarray
+    near: np.ndarray
+    now: np.ndarray
+
+
 class Ground(NamedTuple):
     """Working memory and output.
 
@@ -201,6 +230,7 @@ class SearchArrays(NamedTuple):
     runs: Runs
     ground: Ground
     feedback: Feedback
+    refill: Refill
 
 
 @embedded
@@ -352,7 +382,7 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
         saved_runs: :class:`sparkcep.kernels.budget.save_runs.SavedRuns` of growing partitions.
         arrays: :class:`SearchArrays`.
     """
-    net, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground, feedback = arrays
+    net, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground, feedback, refill = arrays
     if feedback.wanted:
         start_clock(feedback)
     parts = offsets.shape[0] - 1
@@ -366,12 +396,22 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                 state[S_DETAIL] = LOST
                 outcome = GROW
                 break
+            if refill.wanted:
+                begin_copy(learned, refill, state)
+                if refill.now[R_REPLACED] == 1:
+                    state[S_DETAIL] = REPLACED
+                    outcome = GROW
+                    break
         while row < limit:
             here = letters[row] & net.tested
             if here == 0 or looking.windows[0, row] <= row:
                 row += 1  # no variable takes it, or its time is NULL
                 continue
             if state[Q_PENDING] == 0:
+                if refill.wanted and is_closed(row, refill):
+                    state[S_DETAIL] = CLOSED
+                    outcome = GROW
+                    break
                 # Classes whose windows have closed are swept once the classes have doubled.
                 if state[F_ALIVE] > state[F_SWEEP]:
                     bury(False, row, classes, state)
@@ -439,6 +479,8 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                 if learned.wanted or utilities.wanted:
                     for i in range(state[Q_DONE]):
                         count_match_point(ground.done[i, 0], part, row, utilities, learned, runs, state)
+                if refill.wanted:
+                    count_bundle(row, refill)
                 if not proxies:
                     _distinct(runs, ground, net, state)
                     state[K_UNEMITTED] = 0

@@ -11,7 +11,7 @@ import math
 from sparkcep.clause import tree
 from sparkcep.clause.tokens import Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import ClauseError, position
+from sparkcep.errors import UNSUPPORTED, ClauseError, position
 from sparkcep.plan.constants import constant, is_literal, no_value, number, unknown_parameter
 from sparkcep.plan.extend import approx as costs
 from sparkcep.plan.limits import MAX_BUDGET, MAX_BUNDLES, MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
@@ -45,6 +45,10 @@ def check_budget(clause: MatchClause) -> None:
             raise _fail(clause, found.span, f"{option} ranks all matches, but {words} does not find all of them. Leave out one of the two")
     if approx.report == HISTORY:
         _check_history(clause)
+        used = approx.budget.history if approx.budget is not None else None
+        if used is not None and used.refill:
+            message = "REFILL beside MATCH HISTORY is not available: a partition records either its own next history or the table. Leave REFILL out"
+            raise clause.error(used.span, "BUDGET", message, UNSUPPORTED)
     if approx.budget is not None:
         _check_checks(clause, approx.budget)
     _check_measures(clause)

@@ -124,6 +124,7 @@ def clause(query: oracle.Budgeted, options: str, measures: str) -> str:
     listed = {name: ", ".join(f"'{letter}'" for letter in sorted(query.takes[name])) for name in names}
     budget = f"BUDGET {query.limit or f'{query.checks} CHECKS'}" if query.checks or query.limit else ""
     budget += " USING HISTORY h" if query.history is not None else ""
+    budget += f" REFILL {query.refill} BUNDLES" if query.refill else ""
     budget += " AS PUBLISHED" if query.history is not None and query.points is None else ""
     budget += " EXPLORE" if query.explore else ""
     return f"""PARTITION BY p ORDER BY t, id {measures} PATTERN ({pattern.to_text(query.pattern, random.Random(1))}) WINDOW {query.window}

@@ -122,37 +122,58 @@ def timed_query(rng) -> tuple[oracle.Budgeted, tuple[str, int, int]]:
     return query, ("counted", row, check)
 
 
+def with_history(rng, query: oracle.Budgeted) -> None:
+    query.intervals = rng.choice([1, 2, 4])
+    query.history = random_history(rng, query) | {(1, 0, query.intervals, query.intervals - 1): (7, (0,))}
+    query.points = rng.choice([None, random_points(rng, query)])
+    query.explore = rng.random() < 0.5
+
+
+def compare(rng, query: oracle.Budgeted, clock: tuple[str, int, int], tally: Counter) -> None:
+    """A random clause over long partitions, its totals included."""
+    some = [(3 * letters, [t + k * (times[-1] + 1) for k in range(3) for t in times]) for letters, times in random_streams(rng, 3)]
+    text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
+    totals: list[int] = []
+    history = as_rows(query.history, query.points) if query.history is not None else None
+    got = ran(text, query, some, rng.choice([None, 50]), history, totals=totals, settings=replace(DEFAULT, budget_clock=clock))
+    blocks, refills = [], 0
+    for p, (letters, times) in enumerate(some):
+        answer = replace(query).answer(letters, times)
+        blocks.append(answer.pace.totals() if answer.pace else [0] * 4)
+        refills += answer.refills
+        wanted = []
+        for point, matches in sorted(answer.matches.items()):
+            about = (*said(answer, query, times, [point]), answer.allowed.get(point, query.checks))
+            pairs = [(best.rows, best.error) for best in [oracle.proxy(matches)]] if query.proxies else [(rows, error) for (rows, _), error in oracle.distinct(matches).items()]
+            wanted += [(*pair, *about) for pair in pairs]
+        have = [(*seen(row), row["a"]) for row in got.get(p, [])]
+        assert sorted(have, key=lambda x: x[:2]) == sorted(wanted, key=lambda x: x[:2]), f"{text}\n{letters} {times}\n{query.history} {query.points} {clock}"
+        tally["pairs"] += 1
+        tally["blocks"] += blocks[-1][0]
+        tally["left"] += sum(answer.left.values()) > 0
+    done, late, least, greatest = zip(*blocks)
+    assert totals[6:] == [sum(done), sum(late), refills, min(filter(None, least), default=0), max(greatest)]
+    tally["refills"] += refills
+
+
 @pytest.mark.parametrize("seed", first(range(12), 0, wider=1))
 def test_choices_by_time(seed):
     rng, tally = random.Random(f"time {seed}"), Counter()
     for _ in range(8):
         query, clock = timed_query(rng)
-        with_history = rng.random() < 0.6
-        if with_history:
-            query.intervals = rng.choice([1, 2, 4])
-            query.history = random_history(rng, query) | {(1, 0, query.intervals, query.intervals - 1): (7, (0,))}
-            query.points = rng.choice([None, random_points(rng, query)])
-            query.explore = rng.random() < 0.5
-        some = [(3 * letters, [t + k * (times[-1] + 1) for k in range(3) for t in times]) for letters, times in random_streams(rng, 3)]
-        text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
-        totals: list[int] = []
-        history = as_rows(query.history, query.points) if with_history else None
-        got = ran(text, query, some, rng.choice([None, 50]), history, totals=totals, settings=replace(DEFAULT, budget_clock=clock))
-        blocks = []
-        for p, (letters, times) in enumerate(some):
-            answer = query.answer(letters, times)
-            blocks.append(answer.pace.totals())
-            wanted = []
-            for point, matches in sorted(answer.matches.items()):
-                about = (*said(answer, query, times, [point]), answer.allowed[point])
-                pairs = [(best.rows, best.error) for best in [oracle.proxy(matches)]] if query.proxies else [(rows, error) for (rows, _), error in oracle.distinct(matches).items()]
-                wanted += [(*pair, *about) for pair in pairs]
-            have = [(*seen(row), row["a"]) for row in got.get(p, [])]
-            assert sorted(have, key=lambda x: x[:2]) == sorted(wanted, key=lambda x: x[:2]), f"{text}\n{letters} {times}\n{query.history} {clock}"
-            tally["pairs"] += 1
-            tally["blocks"] += answer.pace.totals()[0]
-            tally["late"] += answer.pace.totals()[1]
-            tally["left"] += sum(answer.left.values()) > 0
-        done, late, least, greatest = zip(*blocks)
-        assert totals[6:] == [sum(done), sum(late), 0, min(filter(None, least), default=0), max(greatest)]
+        if rng.random() < 0.6:
+            with_history(rng, query)
+        compare(rng, query, clock, tally)
     assert tally["left"] >= 0.3 * tally["pairs"] and tally["blocks"] >= tally["pairs"]
+
+
+@pytest.mark.parametrize("seed", first(range(12), 0, wider=1))
+def test_choices_by_what_a_partition_has_recorded(seed):
+    """REFILL, by checks and by time."""
+    rng, tally = random.Random(f"refill {seed}"), Counter()
+    for i in range(8):
+        query, clock = timed_query(rng) if i % 2 else (random_budgeted(rng), ("thread", 0, 0))
+        with_history(rng, query)
+        query.refill = rng.choice([1, 1, 2, 3])
+        compare(rng, query, clock, tally)
+    assert tally["left"] >= 0.3 * tally["pairs"] and tally["refills"] >= tally["pairs"]
