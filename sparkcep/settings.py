@@ -26,7 +26,7 @@ _MICROS = {
 }  # fmt: skip
 Reader = Callable[[str], str | None]  # returns the text of a key, or None if the key is not set
 OPERATOR_HEAD = "spark."  # the prefix of a name that spark-submit passes on
-MAX_COUNTED = 1_000_000_000  # nanoseconds by which a counting clock may advance
+MAX_COUNTED = 1_000_000_000  # the most nanoseconds of a step of the counting clock
 _HEAD = "sparkcep."
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 

@@ -85,8 +85,10 @@ def curves(of: Subject, clock: str) -> dict[str, Shares]:
 
 
 def flaws(found: dict[str, Shares]) -> list[str]:
-    """Where curves do not have the shape of the paper's: each order finds at least twice the bundles of a baseline that finds less than
-    .4, is behind it by at most .1, and only at times up to which its dearer checks take as long, and no curve falls."""
+    """The places where curves lack the shape of the paper's.
+
+    Each order finds at least twice the bundles of a baseline that finds less than .4. It finds at most .1 less than the baseline, and
+    only at times up to which its dearer checks take as long. No curve falls."""
     out, base = [], found[FIFO]
     for order, shares in found.items():
         for k, what in enumerate(("match points", "bundles")):
@@ -132,8 +134,8 @@ def proxies(rows: int, clock: str) -> dict[str, list[tuple[float, float]]]:
 def days(rows: int, changing: bool, clock: str) -> dict[str, Shares]:
     """Figure 17: days 2 to 5 with a history of day 1 that is fixed, or refilled; and one of the same day.
 
-    From day 3 on words lack another letter if ``changing``. The time is the least at which a history of the same day finds .9 of the
-    bundles of day 2."""
+    From day 3 on words lack another letter if ``changing``. The time is the least at which a history of the same day finds .9 of
+    the bundles of day 2."""
     some = [stream(rows, 10 + day, lacking="e" if changing and day >= 2 else "a", noise="abde") for day in range(5)]
     recalls = [Recall(day, "PROXY MATCHES", LETTERS_QUERY, {}) for day in some]
     histories = [learnt(day, "PROXY", INTERVALS) for day in some]

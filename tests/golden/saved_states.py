@@ -145,7 +145,7 @@ def rows_of(plan: Plan) -> list[Event]:
 
 def planned(clause: str, options: dict[str, str]) -> Plan:
     """The plan of a clause over a stream."""
-    plan = without_catching(make_plan(parse_clause(clause), settings=Settings(prefilter=False)))
+    plan = without_catching(make_plan(parse_clause(clause), settings=Settings(prefilter=False, budget_clock=("counted", 200, 400))))
     plan = replace(plan, idle=int(options.get("idleTimeout", 0)))
     if "partitions" not in options:
         check_stream(plan)

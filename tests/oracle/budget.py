@@ -283,7 +283,7 @@ class Budgeted:
         return len(groups) >= self.refill and abs(times[i] - times[groups[-1][-1]]) > self.window
 
     def _replace(self, answer, times):
-        """What was recorded becomes the history, and recording begins anew."""
+        """Makes the recorded vectors the history, and starts over with recording."""
         number = {point: n for n, group in enumerate(self._bundles(answer, times)) for point in group}
         vectors = {*answer.visits, *answer.points}
         self.history = {v: (max(answer.visits[v], 1), tuple(sorted({number[p] for p in answer.points.get(v, ())}))) for v in vectors}

@@ -517,7 +517,7 @@ class BestEffortSearch(FrontierSearch):
         self.task.totals.refills += 1
 
     def _use(self, recorded: searching.HistoryArrays, utilities: Utilities) -> None:
-        """Uses another history. Its counts begin anew."""
+        """Uses another history. Its counts start from 0."""
         self.recorded = recorded
         self.utilities = utilities._replace(utility=self.utilities.utility, vector=self.utilities.vector)
 

@@ -1,8 +1,8 @@
 """Feedback control of the checks of a row: BUDGET INTERVAL holds the time of matching rows (load shedding by time).
 
 The best-effort search (:mod:`sparkcep.kernels.budget.best_effort`) asks at each matching row how many candidates it may try. Rows
-are taken in blocks of 64. After each block the time and the checks of the blocks so far, of which older ones count half, say how
-many checks fit the allowance of the next block.
+are taken in blocks of 64. After each block the time and the checks of the blocks so far say how many checks fit the allowance of
+the next block. Each older block counts half as much.
 
 Example: the interval is 5,000 ns, and the clock counts 200 ns for each row and 400 ns for each check. A block begins with 64 x 8 =
 512 checks and takes 64 * 200 + 512 * 400 = 217,600 ns. So the next block may use 64 * 5000 * 512 // 217600 = 752 checks. Its rows

@@ -94,9 +94,11 @@ def _check_measures(clause: MatchClause) -> None:
 
 def _amount(clause: MatchClause, budget: tree.Budget) -> int:
     """The checks of a row, or the nanoseconds of an interval."""
-    if budget.per is None:
-        return _whole(clause, budget.amount, "BUDGET", MAX_CHECKS)
     text = budget.amount.span.of(clause.text)
+    if budget.per is None:
+        if any(node.op == "interval" for node in budget.amount.walk()):
+            raise _fail(clause, budget.amount.span, f"CHECKS are a number, and {text} is a time. Write BUDGET {text} PER ROW, or BUDGET 5 CHECKS")
+        return _whole(clause, budget.amount, "BUDGET", MAX_CHECKS)
     try:
         found = constant(budget.amount, clause.text, clause.parameters)
     except ClauseError as error:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.budget.feedback import NO_FEEDBACK
 from sparkcep.kernels.budget import feedback as controlling
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
+from sparkcep.sql.explain.describe import describe
 from tests.oracle import budget as oracle
 from tests.oracle.pace import Pace
 from tests.property.budget.test_budget import (
@@ -177,3 +181,51 @@ def test_choices_by_what_a_partition_has_recorded(seed):
         query.refill = rng.choice([1, 1, 2, 3])
         compare(rng, query, clock, tally)
     assert tally["left"] >= 0.3 * tally["pairs"] and tally["refills"] >= tally["pairs"]
+
+
+def test_a_sketch_without_collisions_changes_nothing():
+    """The copy is a sketch of the same size, here so large that no two vectors share all cells."""
+    rng, refills = random.Random("sketch"), 0
+    for _ in range(3):
+        query = random_budgeted(rng)
+        with_history(rng, query)
+        query.refill = 1
+        some = random_streams(rng, 3)
+        query.explore = False
+        plain = clause(query, "PROXY MATCHES", f"MEASURES {REPORTED}")
+        sketched = re.sub(r"(REFILL 1 BUNDLES(?: AS PUBLISHED)?)", r"\1 SKETCH (8, 4096)", plain)
+        assert sketched != plain
+        history, totals = as_rows(query.history, query.points), []
+        assert ran(sketched, query, some, None, history, totals=totals) == ran(plain, query, some, None, history)
+        refills += totals[8]
+    assert refills >= 3
+
+
+@pytest.mark.parametrize(
+    "clock, line",
+    [
+        (("thread", 0, 0), "BUDGET by time, thread clock: not repeatable (COMPLETE() rows are)"),
+        (("wall", 0, 0), "BUDGET by time, wall clock: not repeatable (COMPLETE() rows are)"),
+        (("counted", 200, 400), "BUDGET by time, counted clock (200 ns a row, 400 ns a check): repeatable"),
+    ],
+)
+def test_explain_says_what_repeats(clock, line):
+    text = "PARTITION BY p ORDER BY t PATTERN (A B) WINDOW 9 APPROX 1 BUDGET INTERVAL '1500' MICROSECONDS PER PARTITION USING HISTORY h REFILL DEFINE A AS s = 'a'"
+    lines = describe(make_plan(parse_clause(text), settings=replace(DEFAULT, budget_clock=clock))).splitlines()
+    assert lines[1] == line
+    assert "as many candidates are tried as fit 1,500 us of search for all rows of a partition (reading, sorting and output are not in it)" in lines[0]
+    assert lines[0].endswith("each partition replaces the history by its own once as many bundles as the history has are closed")
+
+
+def test_a_real_clock_keeps_what_is_complete():
+    """Rows with COMPLETE() are those without a budget, whatever the clock says."""
+    query = oracle.Budgeted(("cat", [("var", "A"), ("var", "B"), ("var", "C")]), {v: {v.lower()} for v in "ABC"}, 1, {}, 6, True)
+    some = random_streams(random.Random("real"), 4)
+    whole = ran(clause(query, "PROXY MATCHES", "MEASURES array_agg(id) AS ids, MATCH_ERRORS() AS e"), query, some)
+    for clock in ("thread", "wall"):
+        query.limit = "INTERVAL '1' MICROSECOND PER ROW"
+        totals: list[int] = []
+        found = ran(clause(query, "PROXY MATCHES", "MEASURES array_agg(id) AS ids, MATCH_ERRORS() AS e, COMPLETE() AS c"), query, some, settings=replace(DEFAULT, budget_clock=(clock, 0, 0)), totals=totals)
+        for p, rows in found.items():
+            assert all({"ids": row["ids"], "e": row["e"]} in whole[p] for row in rows if row["c"])
+        assert totals[9] >= 64 and sum(map(len, found.values())) > 0

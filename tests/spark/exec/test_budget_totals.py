@@ -163,7 +163,7 @@ def test_totals_of_an_interval(spark, clock):
 
 
 def level(frame) -> str:
-    """What Spark assumes of the rows if a task runs again."""
+    """The level of determinism that Spark assumes of the rows."""
     return frame._jdf.queryExecution().toRdd().outputDeterministicLevel().toString()
 
 
