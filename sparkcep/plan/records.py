@@ -27,7 +27,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from sparkcep.plan.limits import (
     MAX_BOUND,
-    MAX_BUDGET,
+    MAX_BUDGET_NANOS,
     MAX_BUNDLES,
     MAX_CELLS,
     MAX_CHECKS,
@@ -247,7 +247,7 @@ class Pace(NamedTuple):
         row, check: by how many nanoseconds the counting clock advances for a matching row and for a check.
     """
 
-    nanos: Annotated[int, Range(1, MAX_BUDGET + 1)]
+    nanos: Annotated[int, Range(1, MAX_BUDGET_NANOS + 1)]
     per: Literal["ROW", "PARTITION", "BATCH"]
     clock: Literal["thread", "wall", "counted"]
     row: Annotated[int, Range(0, MAX_COUNTED + 1)]

@@ -87,8 +87,8 @@ def curves(of: Subject, clock: str) -> dict[str, Shares]:
 def flaws(found: dict[str, Shares]) -> list[str]:
     """The places where curves lack the shape of the paper's.
 
-    Each order finds at least twice the bundles of a baseline that finds less than .4. It finds at most .1 less than the baseline, and
-    only at times up to which its dearer checks take as long. No curve falls."""
+    Each order finds at least twice the bundles of a baseline that finds less than .4. It finds at most .1 less than the baseline,
+    and only at times up to which its dearer checks take as long. No curve falls."""
     out, base = [], found[FIFO]
     for order, shares in found.items():
         for k, what in enumerate(("match points", "bundles")):

@@ -1,6 +1,6 @@
 """Prepares the feedback control of BUDGET INTERVAL for the best-effort search: the clock, the time and the rows left.
 
-:mod:`sparkcep.kernels.budget.feedback` is the controller. The control begins anew with each partition. Then a partition's matches
+:mod:`sparkcep.kernels.budget.feedback` is the controller. The control starts over with each partition. Then a partition's matches
 are a function of its rows and the clock alone. Only PER BATCH has one control for all partitions of a micro-batch.
 """
 

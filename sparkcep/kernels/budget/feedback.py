@@ -105,7 +105,7 @@ def _allow(feedback):
 
 @embedded
 def begin_feedback(feedback, left, rows):
-    """Begins anew, with this time and so many matching rows left."""
+    """Starts over, with this time and so many matching rows left."""
     now = feedback.now
     now[F_CHECKS] = FIRST
     now[F_TIME] = 0

@@ -14,7 +14,7 @@ from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, position
 from sparkcep.plan.constants import constant, is_literal, no_value, number, unknown_parameter
 from sparkcep.plan.extend import approx as costs
-from sparkcep.plan.limits import MAX_BUDGET, MAX_BUNDLES, MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
+from sparkcep.plan.limits import MAX_BUDGET_NANOS, MAX_BUNDLES, MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
 from sparkcep.plan.options import ROWS, window_size
 from sparkcep.plan.records import Budget, History, OfHistory, Pace, Part
 from sparkcep.settings import Settings
@@ -111,8 +111,8 @@ def _amount(clause: MatchClause, budget: tree.Budget) -> int:
         hint = f"{text} CHECKS, or " if found is not None else ""
         raise _fail(clause, budget.amount.span, f"BUDGET ... PER {budget.per} takes an interval, not {text}. Write {hint}INTERVAL '300' MICROSECONDS PER {budget.per}")
     nanos = found.value * 1000
-    if not 1000 <= nanos <= MAX_BUDGET:
-        raise _fail(clause, budget.amount.span, f"BUDGET takes an interval from 1 microsecond to {MAX_BUDGET // 86_400_000_000_000} days, not {text}")
+    if not 1000 <= nanos <= MAX_BUDGET_NANOS:
+        raise _fail(clause, budget.amount.span, f"BUDGET takes an interval from 1 microsecond to {MAX_BUDGET_NANOS // 86_400_000_000_000} days, not {text}")
     return int(nanos)
 
 

@@ -258,7 +258,7 @@ def _limit(budget: Budget) -> str:
 
 
 def _nanos(nanos: int) -> str:
-    """A length of time in the largest unit of which it is a whole number."""
+    """A length of time as a whole number of the largest unit that divides it."""
     size, unit = next((size, unit) for size, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns")) if nanos % size == 0)
     return f"{nanos // size:,} {unit}"
 
