@@ -29,3 +29,14 @@ def test_a_sketch_loses_few_bundles(name):
 def test_proxies_find_as_many_bundles_as_all_runs():
     pairs = [pair for some in timing.proxies(5_000, "counted").values() for pair in some]
     assert max(every - proxies for every, proxies in pairs) <= 0.05 and min(proxies for _, proxies in pairs) > 0.9
+
+
+@pytest.mark.further
+def test_a_refilled_history_follows_a_stream_that_changes():
+    """Words lack other letters from day 3 on. A fixed history finds less then, and one that refills nearly as much as one of the day."""
+    found = timing.days(6_000, True, "counted")
+    fixed, refilled, same = (found[label] for label in (timing.EARLY, timing.REFILLED, timing.SAME))
+    assert min(a - b for (a, _), (b, _) in zip(same[1:], fixed[1:])) >= 0.1 and fixed[0][0] >= 0.9
+    assert max(a - b for (_, a), (_, b) in zip(same, refilled)) <= 0.05 and min(a - b for (a, _), (b, _) in zip(refilled[1:], fixed[1:])) >= 0.05
+    steady = timing.days(6_000, False, "counted")
+    assert max(a - b for label in (timing.EARLY, timing.REFILLED) for (_, a), (_, b) in zip(steady[timing.SAME], steady[label])) <= 0.03
