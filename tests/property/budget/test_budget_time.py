@@ -6,12 +6,14 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.budget.feedback import NO_FEEDBACK
+from sparkcep.errors import ClauseError
 from sparkcep.kernels.budget import feedback as controlling
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
@@ -229,3 +231,14 @@ def test_a_real_clock_keeps_what_is_complete():
         for p, rows in found.items():
             assert all({"ids": row["ids"], "e": row["e"]} in whole[p] for row in rows if row["c"])
         assert totals[9] >= 64 and sum(map(len, found.values())) > 0
+
+
+def test_a_partition_records_its_next_history_or_a_table():
+    with pytest.raises(ClauseError, match="REFILL beside MATCH HISTORY is not available"):
+        make_plan(parse_clause("ORDER BY t PATTERN (A B) WINDOW 9 APPROX 1 MATCH HISTORY BUDGET 2 CHECKS USING HISTORY h REFILL DEFINE A AS s = 'a'"))
+
+
+def test_a_parameter_may_be_the_interval():
+    text = "PARTITION BY p ORDER BY t PATTERN (A B) WINDOW 9 APPROX 1 BUDGET {} PER ROW DEFINE A AS s = 'a'"
+    for written, given in ((":most", {":most": timedelta(microseconds=300)}), ("INTERVAL :n MICROSECONDS", {":n": 300}), ("3 * INTERVAL '0.1' MILLISECONDS", {})):
+        assert make_plan(parse_clause(text.format(written), parameters=given)).approximate.budget.pace.nanos == 300_000

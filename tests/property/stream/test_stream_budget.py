@@ -116,6 +116,8 @@ def test_a_micro_batch_shares_its_interval():
         assert found.num_rows > 20 and found.to_pylist() == streams.batch(per_partition, rows, np.ones(rows.num_rows, dtype=bool)).to_pylist()
     with pytest.raises(ClauseError, match="Write PER BATCH"):
         check_stream(per_partition)
+    with pytest.raises(ClauseError, match="REFILL does not stream yet"):
+        check_stream(make_plan(parse_clause(f"{HEAD} {ENDS} PATTERN (A B C) {WINDOW} APPROX 1 BUDGET 2 CHECKS USING HISTORY h REFILL {DEFINED}"), settings=streams.SETTINGS))
     with pytest.raises(ClauseError, match="Write PER PARTITION"):
         streams.batch(per_batch, table, np.ones(table.num_rows, dtype=bool))
 

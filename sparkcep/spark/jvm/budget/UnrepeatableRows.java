@@ -12,8 +12,8 @@ import scala.reflect.ClassTag$;
 /**
  * The rows of a clause whose second run may return others (BUDGET INTERVAL by a real clock).
  *
- * <p>Without this mark Spark would run a lost task once more after other tasks have read its output, and rows would be lost or occur
- * twice. With it Spark runs all tasks of the stage and of the stages after it once more, or fails the query.
+ * <p>Without this mark Spark would run a lost task once more after other tasks have read its output, and rows would be lost or
+ * occur twice. With it Spark runs all tasks of the stage and of the stages after it once more, or fails the query.
  */
 final class UnrepeatableRows extends RDD<InternalRow> {
   private static final long serialVersionUID = 1L;
