@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.kernels.common.clock import nanoseconds
-from sparkcep.kernels.jit.cache import embedded
+from sparkcep.kernels.jit.cache import embedded, kernel
 
 BLOCK, READ = 64, 8  # rows of a block, and rows between two readings of the clock
 FIRST, MOST = 64 * 8, 64 << 20  # checks of the first block, most checks of a block
@@ -115,7 +115,7 @@ def begin_feedback(feedback, left, rows):
     _begin_block(feedback)
 
 
-@embedded
+@kernel
 def enter_feedback(part, feedback):
     """Begins or resumes the control of a partition's rows. A micro-batch has one control for all of its partitions."""
     now = feedback.now
@@ -130,7 +130,7 @@ def enter_feedback(part, feedback):
     start_clock(feedback)
 
 
-@embedded
+@kernel
 def leave_feedback(part, feedback):
     """Saves the control of a partition's rows, unless it has seen none."""
     now = feedback.now
@@ -141,7 +141,7 @@ def leave_feedback(part, feedback):
             feedback.after[part, k] = now[k] if some else 0
 
 
-@embedded
+@kernel
 def checks_allowed(feedback):
     """How many candidates the present row may try. The clock is read at every eighth row of a block."""
     now = feedback.now
@@ -155,7 +155,7 @@ def checks_allowed(feedback):
     return (at + 1) * checks // BLOCK - at * checks // BLOCK
 
 
-@embedded
+@kernel
 def count_row(tried, feedback):
     """Counts a row and its checks. The last row of a block sets the checks of the next one."""
     now, totals = feedback.now, feedback.totals
