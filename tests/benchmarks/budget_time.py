@@ -133,8 +133,8 @@ def proxies(rows: int, clock: str) -> dict[str, list[tuple[float, float]]]:
 def days(rows: int, changing: bool, clock: str) -> dict[str, Shares]:
     """Figure 17: days 2 to 5 with a history of day 1 that is fixed, or refilled; and one of the same day.
 
-    From day 3 on words lack other letters in turn if ``changing``. The time is the least at which a history of the same day finds .9
-    of the match points of day 3."""
+    From day 3 on words lack other letters in turn if ``changing``. The time is the least at which a history of the same day finds
+    .9 of the match points of day 3."""
     some = [stream(rows, 10 + day, lacking="aceb" if changing and day >= 2 else "c", noise="abcde") for day in range(5)]
     recalls = [Recall(day, "PROXY MATCHES", LETTERS_QUERY, {}) for day in some]
     histories = [learnt(day, "PROXY", INTERVALS) for day in some]
