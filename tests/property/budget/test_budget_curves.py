@@ -33,7 +33,7 @@ def test_proxies_find_as_many_bundles_as_all_runs():
 
 @pytest.mark.further
 def test_a_refilled_history_follows_a_stream_that_changes():
-    """Words lack other letters from day 3 on. A fixed history then finds less. One that refills nearly keeps up with that day's own.
+    """Words lack other letters from day 3 on. A fixed history then finds less. One that refills nearly keeps up with the stream.
 
     The stream was chosen because a fixed history loses on it."""
     found = timing.days(6_000, True, "counted")
