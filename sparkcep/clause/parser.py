@@ -386,15 +386,32 @@ class _ClauseParser:
 
     def _budget(self, start: int) -> tree.Budget:
         c = self.c
-        checks = self.expressions.parse_operand()
-        c.expect_word("CHECKS", "after the number of a BUDGET")
+        amount = self.expressions.parse_operand()
+        per = self._per(amount)
         begin = c.token.start
         history = self._history(begin) if c.take_word("USING", "HISTORY") else None
         begin = c.token.start
         explore = c.take_word("EXPLORE")
+        if history is None and c.at_word("REFILL"):
+            raise error_at(c.text, begin, c.token.end, "BUDGET", "REFILL replaces a history by a newer one. Write USING HISTORY and a table before it", SEMANTIC)
         if explore and history is None:
             raise error_at(c.text, begin, c.span(begin).end, "BUDGET", "EXPLORE looks for vectors that a history does not contain. Write USING HISTORY and a table before it", SEMANTIC)
-        return tree.Budget(checks, history, explore, c.span(start))
+        return tree.Budget(amount, per, history, explore, c.span(start))
+
+    def _per(self, amount: Expr) -> str | None:
+        """Parses the unit of a BUDGET. Returns the scope of its interval, or None for CHECKS."""
+        c = self.c
+        if c.take_word("PER"):
+            for scope in ("ROW", "PARTITION"):
+                if c.take_word(scope):
+                    return scope
+            c.expect_word("BATCH", "or ROW or PARTITION after PER")
+            return "BATCH"
+        if any(node.op == "interval" for node in amount.walk()) and not c.at_word("CHECKS"):
+            message = f"what the interval is for is missing. Write BUDGET {amount.span.of(c.text)} PER ROW, PER PARTITION or PER BATCH"
+            raise error_at(c.text, amount.span.start, amount.span.end, "BUDGET", message, SEMANTIC)
+        c.expect_word("CHECKS", "after the number of a BUDGET")
+        return None
 
     def _history(self, start: int) -> tree.HistoryTable:
         c, operand = self.c, self.expressions.parse_operand
@@ -403,6 +420,11 @@ class _ClauseParser:
         while c.take_op("."):
             self.c.name("a name after the dot")
         table = c.span(begin)
+        refill, bundles = c.take_word("REFILL"), None
+        if refill:
+            if c.token.kind == NUMBER or c.token.text in ("(", ":", "?", "-", "+"):
+                bundles = operand()
+                c.expect_word("BUNDLES", "after the number of REFILL")
         published = c.take_word("AS", "PUBLISHED")
         sketch: tuple[Expr, ...] = ()
         if c.take_word("SKETCH"):
@@ -414,7 +436,7 @@ class _ClauseParser:
                 c.expect_op(",", "between the depth and the width of a SKETCH")
                 sketch = (depth, operand())
                 c.expect_op(")", "to close SKETCH")
-        return tree.HistoryTable(table, table.of(c.text), published, sketch, c.span(start))
+        return tree.HistoryTable(table, table.of(c.text), published, sketch, refill, bundles, c.span(start))
 
     def _weight(self) -> tuple[str, Expr]:
         negated = self.c.take_op("~")

@@ -103,10 +103,11 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         line += f" OF {a.runs} MATCHES" if a.runs else ""
         line += f" INTERVALS {cut(a.intervals)}" if a.intervals is not None else ""
         if a.budget is not None:
-            line += f" BUDGET {cut(a.budget.checks)} CHECKS"
+            line += f" BUDGET {cut(a.budget.amount)} " + (f"PER {a.budget.per}" if a.budget.per else "CHECKS")
             used = a.budget.history
             if used is not None:
-                line += f" USING HISTORY {used.text}" + (" AS PUBLISHED" if used.published else "")
+                line += f" USING HISTORY {used.text}" + (" REFILL" if used.refill else "") + (f" {cut(used.bundles)} BUNDLES" if used.bundles is not None else "")
+                line += " AS PUBLISHED" if used.published else ""
                 sizes = [cut(size) for size in used.sketch]
                 line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
                 line += " EXPLORE" if a.budget.explore else ""

@@ -99,20 +99,38 @@ class Speculate:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``. ``text``: the table's name as written."""
+    """``USING HISTORY table [REFILL [m BUNDLES]] [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``.
+
+    Attributes:
+        table, text: the place of the table's name, and the name as written.
+        published: whether AS PUBLISHED is written.
+        sketch: depth and width, or cells.
+        refill: whether REFILL is written.
+        bundles: its number of bundles.
+    """
 
     table: Span = field(compare=False)
     text: str
     published: bool = False
-    sketch: tuple[Expr, ...] = ()  # depth and width, or cells
+    sketch: tuple[Expr, ...] = ()
+    refill: bool = False
+    bundles: Expr | None = None
     span: Span = _span()
 
 
 @dataclass(frozen=True)
 class Budget:
-    """``BUDGET checks CHECKS [USING HISTORY ... [EXPLORE]]``."""
+    """``BUDGET {amount CHECKS | amount PER {ROW | PARTITION | BATCH}} [USING HISTORY ... [EXPLORE]]``.
 
-    checks: Expr
+    Attributes:
+        amount: a number of checks, or with ``per`` an interval.
+        per: ROW, PARTITION or BATCH: the scope of the interval.
+        history: the table of USING HISTORY.
+        explore: whether EXPLORE is written.
+    """
+
+    amount: Expr
+    per: str | None = None
     history: HistoryTable | None = None
     explore: bool = False
     span: Span = _span()

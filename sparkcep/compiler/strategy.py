@@ -341,7 +341,8 @@ def _budgeted(plan: Plan, approx: Approx) -> Strategy:
         )  # fmt: skip
     looking, budget = _looking(plan), approx.budget
     cost = "O(rows x (checks + candidates))" if budget is not None else "O(rows x candidates)"
-    reason = Reason(f"at most {budget.checks} candidates are tried at a row", budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
+    limit = f"at most {budget.checks} candidates are tried at a row" if budget is not None and budget.pace is None else "an interval limits the candidates that are tried"
+    reason = Reason(limit, budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
     return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton)
 
 

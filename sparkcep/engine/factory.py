@@ -333,6 +333,7 @@ def _best_effort(task: Task, endless: bool) -> Operator:
         return BestEffortStream(task, errors)
     from sparkcep.engine.budget.best_effort import BestEffort
 
+    check_table(task.plan)
     return _whole(task, BestEffort(task, errors).answer)
 
 

@@ -332,7 +332,7 @@ def costs(draft: Draft) -> Draft:
     """Sets the costs of missing and extra rows, and the number of candidates to try."""
     _check_apart(draft)
     approx = approx_of(draft.clause, draft.plan.variables)
-    return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause), history=history_of(draft.clause)))
+    return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause, draft.settings), history=history_of(draft.clause)))
 
 
 def _check_apart(draft: Draft) -> None:

@@ -380,7 +380,7 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
         return approx is not None and approx.report != "HISTORY" and (spec.kind != "errors" or spec.whole == approx.whole)
     if spec.kind in ("bundle_start", "bundle_end", "bundle_size"):
         return approx is not None and approx.report == "BUNDLES"
-    if spec.kind in ("complete", "left_out", "coverage"):
+    if spec.kind in ("complete", "left_out", "allowed", "coverage"):
         return approx is not None and approx.budget is not None and approx.report != "HISTORY"
     if spec.kind.startswith("history_"):
         return approx is not None and approx.report == "HISTORY"
@@ -410,6 +410,7 @@ def _is_approximate(approx: Approx, found: Mapping) -> bool:
         and (approx.report != "BUNDLES" or found["windows"][0].kind != "none")
         and (approx.history is not None) == (approx.report == "HISTORY" or (budget is not None and budget.history != ""))
         and (approx.report != "HISTORY" or found["rows"] == "one")
+        and (budget is None or ((budget.pace is None) == (budget.checks > 0) and (budget.refill is None or budget.history != "")))
         and (budget is None or (len(budget.sketch) <= 2 and math.prod(budget.sketch) <= MAX_CELLS and (budget.history != "" or not budget.sketch) and found["rows"] != "unmatched"))
         and (not (budget or approx.history) or (found["windows"][0].kind != "none" and found["selection"].strategy == "ANY" and found["ranking"] is None))
     )

@@ -22,6 +22,7 @@ from sparkcep.plan import json as plan_json
 from sparkcep.plan import records
 from sparkcep.plan.extend import event_time
 from sparkcep.plan.limits import MAX_IDLE, MAX_TEXT, Range
+from sparkcep.settings import COUNTED
 
 LETTERS = "__letters"
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
@@ -101,6 +102,12 @@ class Plan:
     def budgeted(self) -> bool:
         """Whether BUDGET limits the checks of approximate matches."""
         return self.approximate is not None and self.approximate.budget is not None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a second run returns the same rows. Under BUDGET INTERVAL it does not, unless its clock counts."""
+        pace = self.approximate.budget.pace if self.approximate is not None and self.approximate.budget is not None else None
+        return pace is None or pace.clock == COUNTED
 
     @property
     def counting(self) -> bool:

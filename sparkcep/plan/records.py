@@ -27,6 +27,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from sparkcep.plan.limits import (
     MAX_BOUND,
+    MAX_BUDGET_NANOS,
+    MAX_BUNDLES,
     MAX_CELLS,
     MAX_CHECKS,
     MAX_COST,
@@ -42,6 +44,7 @@ from sparkcep.plan.limits import (
     Range,
     Tree,
 )
+from sparkcep.settings import MAX_COUNTED
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
 LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that follow from a column
@@ -258,11 +261,31 @@ class History(NamedTuple):
     parts: tuple[Part, ...]
 
 
+class Pace(NamedTuple):
+    """BUDGET INTERVAL: limits the time of matching rows.
+
+    Attributes:
+        nanos: the interval in nanoseconds.
+        per: what the interval is for: each row on average, all rows of a partition, or all rows of a task's micro-batch.
+        clock: the thread's processor time, the wall clock, or a clock that counts.
+        row, check: by how many nanoseconds the counting clock advances for a matching row and for a check.
+    """
+
+    nanos: Annotated[int, Range(1, MAX_BUDGET_NANOS + 1)]
+    per: Literal["ROW", "PARTITION", "BATCH"]
+    clock: Literal["thread", "wall", "counted"]
+    row: Annotated[int, Range(0, MAX_COUNTED + 1)]
+    check: Annotated[int, Range(0, MAX_COUNTED + 1)]
+
+
 class Budget(NamedTuple):
     """BUDGET: limits the candidates that are tried at each row.
 
     Attributes:
-        checks: candidates that are tried at each row.
+        checks: candidates that are tried at each row, 0 if time limits them.
+        pace: the limit by time.
+        refill: the bundles after which a partition replaces the history by what it has recorded, 0 for as many as the history has,
+            None for never.
         history: the input column that holds a history, or "".
         published: whether candidates are tried in the published order instead of our own.
         sketch: depth and width, or the number of cells, or () for no sketch.
@@ -270,7 +293,9 @@ class Budget(NamedTuple):
         line, column, text: its place.
     """
 
-    checks: Annotated[int, Range(1, MAX_CHECKS + 1)]
+    checks: Annotated[int, Range(0, MAX_CHECKS + 1)]
+    pace: Pace | None
+    refill: Annotated[int, Range(0, MAX_BUNDLES + 1)] | None
     history: Annotated[str, Column("history", ("",))]
     published: bool
     sketch: tuple[Annotated[int, Range(1, MAX_CELLS + 1)], ...]
@@ -840,10 +865,10 @@ class Plain(NamedTuple):
     """A measure without parameters.
 
     These are MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() if the engine
-    ranks, COMPLETE(), CHECKS_LEFT_OUT(), COVERAGE(), or (``vector``) the positions of the match's rows.
+    ranks, COMPLETE(), CHECKS_LEFT_OUT(), CHECKS_ALLOWED(), COVERAGE(), or (``vector``) the positions of the match's rows.
     """
 
-    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "coverage"]
+    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "allowed", "coverage"]
 
 
 class Value(NamedTuple):

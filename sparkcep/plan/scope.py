@@ -23,7 +23,7 @@ ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures over all ma
 APPROXIMATE = {
     "MATCH_ERRORS": "errors", "MISSING": "missing", "ERROR_KIND": "kind",
     "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
-    "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "COVERAGE": "coverage",
+    "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "CHECKS_ALLOWED": "allowed", "COVERAGE": "coverage",
 }  # measures of approximate matches, and their leaves
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
 MAX_DIGITS = 38  # digits of a Spark DECIMAL

@@ -171,7 +171,8 @@ def _roles(clause: MatchClause) -> _Roles:
         rest += [clause.approx.intervals] if clause.approx.intervals is not None else []
         if clause.approx.budget is not None:
             used = clause.approx.budget.history
-            rest += [clause.approx.budget.checks, *(used.sketch if used is not None else ())]
+            rest.append(clause.approx.budget.amount)
+            rest += [*used.sketch, *([used.bundles] if used.bundles is not None else [])] if used is not None else []
             if used is not None:
                 r.verbatim.append(used.table)
                 r.named.append(used.table)

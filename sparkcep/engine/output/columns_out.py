@@ -140,7 +140,7 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
         return pa.string()
     if kind in ("bundle_start", "bundle_end"):
         return schema.field(spec.column).type if spec.column else pa.int64()
-    if kind in ("bundle_size", "left_out", "history_visits", "history_points"):
+    if kind in ("bundle_size", "left_out", "allowed", "history_visits", "history_points"):
         return pa.int64()
     if kind == "complete":
         return pa.bool_()
@@ -492,7 +492,7 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
     **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
-    **dict.fromkeys(("complete", "left_out", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
+    **dict.fromkeys(("complete", "left_out", "allowed", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
     **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "match_id"), _by_event),
     **dict.fromkeys(("register", "emit"), _of_computation),
 }

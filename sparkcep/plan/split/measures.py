@@ -295,7 +295,7 @@ class MeasureSplitter:
         if leaf == "kind" and self.one_row:
             raise scope.error(call, "APPROX", "ERROR_KIND() describes single rows of a match. Write ALL ROWS PER MATCH")
         if leaf in BUDGET_LEAVES and self.approx.budget is None:
-            raise scope.error(call, "BUDGET", f"{name}() measures what a budget left out. Add BUDGET n CHECKS after APPROX k")
+            raise scope.error(call, "BUDGET", f"{name}() measures what a budget {'allowed' if leaf == 'allowed' else 'left out'}. Add BUDGET n CHECKS after APPROX k")
         if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
             raise scope.error(call, "APPROX", f"{name}() is a measure of bundles. Write APPROX k MATCH BUNDLES")
         return records.BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else records.Plain(leaf)

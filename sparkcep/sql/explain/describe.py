@@ -26,6 +26,7 @@ from sparkcep.plan.records import (
     Arc,
     At,
     Automaton,
+    Budget,
     Classifier,
     Label,
     LeafSpec,
@@ -42,6 +43,7 @@ from sparkcep.plan.records import (
 from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
 from sparkcep.plan.split.conditions import ORDER, looks_at_match
 from sparkcep.plan.split.fallible import spoken
+from sparkcep.settings import COUNTED
 from sparkcep.sql.prefilter.second_read import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.prefilter.slices import WHOLE, Slicing
 from sparkcep.sql.rewrite import window_aggregates
@@ -61,7 +63,7 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
         lines = [f"engine: {_exact(strategy)}", cost, *_additions(strategy), "program:", *_indented(strategy.program.dump())]
     else:
         searched = _approximate if plan.approximate else _conjunction if strategy.conjoined else _selection
-        lines = [f"engine: {searched(plan, strategy)}", cost, *_automaton(plan, strategy, strategy.net)]
+        lines = [f"engine: {searched(plan, strategy)}", *_by_time(plan), cost, *_automaton(plan, strategy, strategy.net)]
         lines += [f"{name}: {text}" for name, text in window_texts(plan)]
     if plan.ranking:
         lines += _ranking(plan, plan.ranking, strategy)
@@ -260,13 +262,41 @@ def _tried(plan: Plan) -> str:
     tie = "least cost, latest start, latest place, earliest rows"
     sketch = f" through a sketch {'of ' * (len(budget.sketch) == 1)}{' x '.join(map(str, budget.sketch))}{' cells' * (len(budget.sketch) == 1)}" if budget.sketch else ""
     if not budget.history:
-        return f"{budget.checks} candidates of a row are tried, in the order of {tie} ({runs})"
+        return f"{_limit(budget)}, in the order of {tie} ({runs})"
     first = f"first those that cover most bundles of the history{sketch}, then in the order of {tie}"
     if not budget.published:
         what = f"match points for each visit, in the history{sketch} and in the partition so far"
         first = f"for each place and cost the one of highest utility ({what}), in the order of utility, then the others in the order of {tie}"
     agents = "; agents look for vectors that the history does not contain: they get the checks that candidates do not need, and one in eight of the others" if budget.explore else ""
-    return f"{budget.checks} candidates of a row are tried, {first} ({runs}){agents}"
+    refill = ""
+    if budget.refill is not None:
+        refill = f"; each partition replaces the history by its own once {budget.refill or 'as many'} bundles {'' if budget.refill else 'as the history has '}are closed"
+    return f"{_limit(budget)}, {first} ({runs}){agents}{refill}"
+
+
+def _limit(budget: Budget) -> str:
+    """Says how many candidates are tried, and whether a second run tries the same ones."""
+    pace = budget.pace
+    if pace is None:
+        return f"{budget.checks} candidates of a row are tried"
+    what = {"ROW": "a matching row on average", "PARTITION": "all rows of a partition", "BATCH": "all rows of a task's micro-batch"}[pace.per]
+    return f"as many candidates are tried as fit {_nanos(pace.nanos)} of search for {what} (reading, sorting and output are not in it)"
+
+
+def _nanos(nanos: int) -> str:
+    """A length of time as a whole number of the largest unit that divides it."""
+    size, unit = next((size, unit) for size, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns")) if nanos % size == 0)
+    return f"{nanos // size:,} {unit}"
+
+
+def _by_time(plan: Plan) -> list[str]:
+    """The line about the clock of BUDGET INTERVAL."""
+    pace = plan.approximate.budget.pace if plan.approximate is not None and plan.approximate.budget is not None else None
+    if pace is None:
+        return []
+    if pace.clock == COUNTED:
+        return [f"BUDGET by time, counted clock ({pace.row} ns a row, {pace.check} ns a check): repeatable"]
+    return [f"BUDGET by time, {pace.clock} clock: not repeatable (COMPLETE() rows are)"]
 
 
 def _places(plan: Plan, net: Net) -> list[str]:

@@ -163,4 +163,11 @@ public record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan t
   public boolean isBudgeted() {
     return plan.path("approximate").path("budget").isObject();
   }
+
+  /** Returns the clock of BUDGET INTERVAL; "" without an interval. */
+  public String clock() {
+    JsonNode pace = plan.path("approximate").path("budget").path("pace");
+    String counts = "counted".equals(pace.path("clock").asText()) ? ":" + pace.path("row").asText() + "," + pace.path("check").asText() : "";
+    return pace.path("clock").asText() + counts;
+  }
 }
