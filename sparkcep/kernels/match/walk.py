@@ -605,9 +605,7 @@ def _from_row(
                     stop = min(stop, p + 1)
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
-        upto = stop
-        if spans.rare != 0 and depth > 0:
-            p, upto = next_candidate(edges[e, E_VAR], p, stop, rows.letters, spans)
+        p, upto = next_candidate(edges[e, E_VAR], p, stop, rows.letters, spans)
         p, got, looked, cut = take_candidate(
             e, p, upto, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
@@ -617,13 +615,10 @@ def _from_row(
             break
         if undecided and (cut & 1 == 1 or (got == 0 and depth > 0 and (last + 1 if plain is not None and how.strategy == STRICT else p) >= stop_all)):
             touched = True  # under STRICT only the next row could be taken
-        if got == 0 and p < stop:  # a rare variable has further candidates
-            frames[depth, F_NEXT] = p
-            continue
         if got == 0:
-            frames[depth, F_EDGE] += 1
+            frames[depth, F_EDGE] += 1 if p >= stop else 0  # a rare variable has further candidates before ``stop``
             if several:
-                frames[depth, F_NEXT] = -1
+                frames[depth, F_NEXT] = -1 if p >= stop else p
             continue
         if several:
             frames[depth, F_NEXT] = p + 1
