@@ -123,7 +123,7 @@ def find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, condi
     return depth, p, effort + p - begin + 1, np.int64(0)
 
 
-@embedded
+@kernel
 def next_candidate(v, p, stop, letters, spans):
     """The candidates to try at once from ``p`` on, before ``stop``: (row, end). Of a rare variable it is the next one alone."""
     if (spans.rare >> v) & 1 == 0 or p + 1 >= stop:

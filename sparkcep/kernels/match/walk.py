@@ -605,7 +605,7 @@ def _from_row(
                     stop = min(stop, p + 1)
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
-        p, upto = next_candidate(edges[e, E_VAR], p, stop, rows.letters, spans)
+        p, upto = next_candidate(edges[e, E_VAR], p, stop, rows.letters, spans) if spans.rare != 0 else (p, stop)
         p, got, looked, cut = take_candidate(
             e, p, upto, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
