@@ -485,11 +485,9 @@ def _spent(state):
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
-    """Searches the matches that begin at row ``s``. Returns (outcome, rows of the last match reported or -1, whether future rows
-    may lead to other matches)."""
+    """Searches the matches of row ``s``. Returns (outcome, rows of the last match or -1, whether future rows may lead to others)."""
     first, edges = net.first, net.edges
-    frames, labels = work.frames, scratch.labels
-    here = (low, high, s)
+    frames, labels, here = work.frames, scratch.labels, (low, high, s)
     several = sides is not None or how.strategy == ANY  # whether an edge may have several candidates
     outcome, touched, ahead, reported = DONE, False, False, np.int64(-1)  # ahead: NEXT decides, although the window has closed
     patience = how.patience + how.patience * (stop_all - s) // PATIENT_ROWS
@@ -514,8 +512,7 @@ def _from_row(
                 if e < 0:
                     outcome = _failed(e, state)
                     break
-        if e == first[node + 1]:
-            # ---- Nothing is left to try after this row: the run goes back by one row.
+        if e == first[node + 1]:  # ---- Nothing is left to try after this row: the run goes back by one row.
             if depth == 0:
                 break
             if plain is not None:  # a failure is remembered if no match was found from here, and no future row can change that
@@ -536,8 +533,7 @@ def _from_row(
         if not at_head and edges[e, E_AT_START] != 0:
             frames[depth, F_EDGE] += 1
             continue
-        if edges[e, E_VAR] < 0:
-            # ---- The edge completes the match.
+        if edges[e, E_VAR] < 0:  # ---- The edge completes the match.
             got = np.int64(0)
             if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
                 touched = True  # the anchor ``$`` waits until it is known which row is the last one
@@ -565,8 +561,7 @@ def _from_row(
                 if not how.report_all:
                     break
             continue
-        # ---- The edge takes a row: the candidates are determined.
-        if depth == 0:
+        if depth == 0:  # ---- The edge takes a row: the candidates are determined.
             p = s if frames[0, F_NEXT] < 0 else s + 1  # rows before the first one are not skipped
             stop = s + 1
         else:
@@ -605,7 +600,9 @@ def _from_row(
                     stop = min(stop, p + 1)
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
-        p, upto = next_candidate(edges[e, E_VAR], p, stop, rows.letters, spans) if spans.rare != 0 else (p, stop)
+        upto = stop
+        if spans.rare != 0 and depth > 0:
+            p, upto = next_candidate(edges[e, E_VAR], p, stop, rows.letters, spans)
         p, got, looked, cut = take_candidate(
             e, p, upto, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
@@ -615,10 +612,13 @@ def _from_row(
             break
         if undecided and (cut & 1 == 1 or (got == 0 and depth > 0 and (last + 1 if plain is not None and how.strategy == STRICT else p) >= stop_all)):
             touched = True  # under STRICT only the next row could be taken
+        if got == 0 and p < stop:  # a rare variable has further candidates
+            frames[depth, F_NEXT] = p
+            continue
         if got == 0:
-            frames[depth, F_EDGE] += 1 if p >= stop else 0  # a rare variable has further candidates before ``stop``
+            frames[depth, F_EDGE] += 1
             if several:
-                frames[depth, F_NEXT] = -1 if p >= stop else p
+                frames[depth, F_NEXT] = -1
             continue
         if several:
             frames[depth, F_NEXT] = p + 1
