@@ -271,7 +271,10 @@ class _ClauseParser:
             what = "NET" if c.take_word("NET") else "CHANGES"
             if what == "CHANGES":
                 c.expect_word("CHANGES", "or NET after REPORT")
-            return "report", tree.Report(what, c.span(start))
+            punctuations = c.take_word("WITH")
+            if punctuations:
+                c.expect_word("PUNCTUATIONS", "after WITH")
+            return "report", tree.Report(what, punctuations, c.span(start))
         if c.take_word("SPECULATE"):
             what = "ALL" if c.take_word("ALL") else "NONE" if c.take_word("NONE") else "SIZE"
             return "speculate", tree.Speculate(what, self.expressions.parse_operand() if what == "SIZE" else None, c.span(start))

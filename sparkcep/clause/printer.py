@@ -84,7 +84,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         punctuate = f" PUNCTUATE BY {cut(clause.changes.punctuate)}" if clause.changes.punctuate else ""
         lines.append(f"CHANGES IN {cut(clause.changes.column)}{arrival}{consecutive}{punctuate}")
     if clause.report:
-        lines.append(f"REPORT {clause.report.what}")
+        lines.append(f"REPORT {clause.report.what}{' WITH PUNCTUATIONS' if clause.report.punctuations else ''}")
     if clause.speculate:
         lines.append("SPECULATE " + (cut(clause.speculate.size) if clause.speculate.size else clause.speculate.what))
     if clause.window:

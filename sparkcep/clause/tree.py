@@ -82,9 +82,14 @@ class Changes:
 
 @dataclass(frozen=True)
 class Report:
-    """``REPORT what``: NET or CHANGES."""
+    """``REPORT what``: NET or CHANGES.
+
+    Attributes:
+        punctuations: WITH PUNCTUATIONS.
+    """
 
     what: str
+    punctuations: bool = False
     span: Span = _span()
 
 

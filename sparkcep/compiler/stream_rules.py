@@ -102,6 +102,7 @@ def _check_changes(plan: Plan) -> None:
     changes = plan.changes
     for there, message in (
         (changes.report != "CHANGES", "CHANGES IN over a stream needs REPORT CHANGES. Add it (SPECULATE NONE reports final matches only and never retracts them)"),
+        (plan.punctuates, "over a stream the watermark promises what punctuations promise over a table. Leave WITH PUNCTUATIONS and PUNCTUATION() out"),
         (bool(changes.arrival), "a stream delivers its changes in order. Leave ARRIVAL BY out of CHANGES IN"),
     ):
         if there:

@@ -30,7 +30,7 @@ from sparkcep.plan.extend.budget import (
     history_of,
     history_text,
 )
-from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
+from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, punctuated, reports_changes
 from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
 from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
@@ -361,7 +361,7 @@ def measures(draft: Draft) -> Draft:
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
         ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
     )
-    outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
+    outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes(punctuated(clause)))
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
     return replace(draft, measures=splitter).with_(outputs=outputs)
@@ -546,7 +546,7 @@ def automaton_measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival_of(clause), arrived=arrived, ranked=_ranked(clause),
         identity=_identity(draft), ansi=draft.settings.ansi,
     )
-    outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
+    outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults(punctuated(clause)))
     return replace(draft, measures=splitter).with_(outputs=outputs)
 
 

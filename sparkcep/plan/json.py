@@ -370,6 +370,8 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
         return slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
     if spec.kind in ("change", "change_number", "changed_by"):
         return changes is not None and changes.report == "CHANGES"
+    if spec.kind == "punctuation":
+        return changes is not None and changes.report == "CHANGES" and found["rows"] == "one" and spec.column == changes.time
     if spec.kind == "agg":
         return _is_aggregate(spec)
     if spec.kind == "rows":

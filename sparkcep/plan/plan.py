@@ -134,6 +134,11 @@ class Plan:
         return self.selection is not None and self.selection.report == "ALL"
 
     @property
+    def punctuates(self) -> bool:
+        """Whether punctuations are among the output rows (WITH PUNCTUATIONS)."""
+        return any(leaf.spec.kind == "punctuation" for leaf in self.leaves)
+
+    @property
     def non_overlapping(self) -> bool:
         """Whether ALL MATCHES are in SASE+'s non-overlapping format.
 

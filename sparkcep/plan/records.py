@@ -811,6 +811,9 @@ class Arcs(NamedTuple):
     text: str
 
 
+TIME = "__o0"  # the input column of the rows' times: the first one of ORDER BY
+
+
 class Changes(NamedTuple):
     """CHANGES IN and its options. ``column``, ``same``, ``arrival``, ``consecutive``, ``punctuate`` and ``time`` are input columns.
 
@@ -991,7 +994,17 @@ class LifetimeEdge(NamedTuple):
     column: Input
 
 
-LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy
+class PunctuationTime(NamedTuple):
+    """PUNCTUATION(): the time of a punctuation among the output rows. Its type is that of the rows' times, which are in ``column``.
+
+    Only a clause with REPORT CHANGES WITH PUNCTUATIONS has it, and such a clause always has it.
+    """
+
+    kind: Literal["punctuation"]
+    column: Input
+
+
+LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy | PunctuationTime
 
 
 class Leaf(NamedTuple):

@@ -16,7 +16,7 @@ from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import WINDOW_BYTES
 from sparkcep.engine.output import gather, shared_ends
-from sparkcep.engine.output.columns_out import OutputRows, end_rows, leaf_column, match_positions, output_bytes
+from sparkcep.engine.output.columns_out import OF_CHANGES, OutputRows, end_rows, leaf_column, match_positions, output_bytes
 from sparkcep.engine.output.moving_windows import held
 from sparkcep.engine.output.row_weights import scores
 from sparkcep.errors import MatchRuntimeError, TooMuchStateError
@@ -32,6 +32,7 @@ class Tables:
     def __init__(self, task: Task) -> None:
         self.task, self.plan, self.schema = task, task.plan, task.prepared.output_schema
         self.leaves = dict(task.plan.leaves)
+        self.punctuates = task.plan.punctuates
         net = task.prepared.strategy.net
         self.kinds = None if net is None or net.copies is None else pa.array([KINDS[kind] for kind in net.copies.kinds])
 
@@ -46,7 +47,8 @@ class Tables:
         if plan.slide and "window_start" not in found.by_event:
             found = self._in_windows(chunk, found)
         events, labels, by_event = found.events, found.labels, dict(found.by_event)
-        self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= 0))
+        if not self._is_punctuation(by_event):
+            self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= 0))
         score = next((spec for spec in self.leaves.values() if spec.kind == "score"), None)
         if score is not None:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))
@@ -100,9 +102,16 @@ class Tables:
                 arrays.append(normalized(values) if self.plan.rows == "one" else values)
         return pa.table(arrays, schema=self.schema)
 
+    def _is_punctuation(self, by_event: dict[str, pa.Array]) -> bool:
+        """Whether the batch is a punctuation. Then all leaves are NULL but those of changes."""
+        return self.punctuates and by_event["punctuation"].null_count == 0
+
     def _leaf(self, name: str, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
+        spec = self.leaves[name]
+        if spec.kind not in OF_CHANGES and self._is_punctuation(rows.by_event):
+            return pa.nulls(len(rows.out_event), self.schema.field(name).type)
         try:
-            return leaf_column(self.leaves[name], rows, columns)
+            return leaf_column(spec, rows, columns)
         except MatchRuntimeError as error:
             raise error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name == name), None)) from None
 

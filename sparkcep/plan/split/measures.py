@@ -175,9 +175,15 @@ class MeasureSplitter:
         ends = [self._leaf(records.Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
         return f"abs({ends[0]} - {ends[1]})"
 
-    def of_changes(self) -> list[tuple[str, str]]:
-        """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES."""
-        return [] if self.arrival is None else [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
+    def of_changes(self, punctuated: bool) -> list[tuple[str, str]]:
+        """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES.
+
+        ``punctuated``: WITH PUNCTUATIONS.
+        """
+        if self.arrival is None:
+            return []
+        found = [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
+        return [*found, ("punctuation", self._leaf(records.PunctuationTime("punctuation", records.TIME)))] if punctuated else found
 
     def split(self, expr: Expr) -> str:
         """The measure as SQL text over leaf columns."""
@@ -242,6 +248,8 @@ class MeasureSplitter:
             return self._leaf(records.MatchId(CHANGED[name], self.inputs.column(self.identity)))
         if name in CHANGED and self.arrival is not None:
             kind = CHANGED[name]
+            if kind == "punctuation":
+                return self._leaf(records.PunctuationTime(kind, records.TIME))
             if kind != "changed_by":
                 return self._leaf(records.OfChange(kind))
             return self._leaf(records.ChangedBy(kind, self.arrived or self.inputs.column(scope.row_text(self.arrival))))
@@ -269,7 +277,8 @@ class MeasureSplitter:
         if name in CHANGED:
             if name == "MATCH_ID":
                 raise scope.error(call, name, "MATCH_ID() is a measure of matches over inserted and retracted rows. Add CHANGES IN c, or write MATCH_NUMBER() for the number of a match")
-            raise scope.error(call, name, f"{name}() is a measure of the changes of matches. Add REPORT CHANGES after CHANGES IN c ARRIVAL BY a")
+            report = "REPORT CHANGES WITH PUNCTUATIONS" if name == "PUNCTUATION" else "REPORT CHANGES"
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches. Add {report} after CHANGES IN c ARRIVAL BY a")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"

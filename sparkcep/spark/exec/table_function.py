@@ -509,7 +509,7 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
     needed |= {window.order for window in plan.windows if window.order}
     for _, spec in plan.leaves:
-        if spec.kind in ("nav", "match_from", "match_to", "changed_by"):
+        if spec.kind in ("nav", "match_from", "match_to", "changed_by", "punctuation"):
             needed.add(spec.column)
         elif spec.kind == "register":
             needed.update(filter(None, [plan.automaton.registers[spec.number].like]))

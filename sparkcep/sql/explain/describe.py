@@ -406,7 +406,11 @@ def _changes(plan: Plan) -> list[str]:
         return [*lines, "report: the matches of the rows that remain at the end"]
     held = {"ALL": "no row is held back", "NONE": "rows at or after the last punctuation are held back"}
     size = f"rows {changes.size.text} or more after the last punctuation are held back" if changes.size is not None else ""
-    return [*lines, f"report: how each change changes the matches; {size or held[changes.speculate]}"]
+    lines.append(f"report: how each change changes the matches; {size or held[changes.speculate]}")
+    if plan.punctuates:
+        least = "the lesser of the last punctuations of the rows and of the arcs" if plan.arcs is not None else "the last punctuation"
+        lines.append(f"punctuations: an output row each time that {least} grows")
+    return lines
 
 
 def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
