@@ -120,7 +120,6 @@ def run(rows: int, figures: str) -> dict:
         results[f"5, 6 runs p={p}"] = _side_by_side(stream(rows // SMALLEST_SHARE, p), p, folder)
     results["tables"] = _tables(stream(rows, 0.7))
     results["many"] = _many()
-    results["rare"] = _rare()
     return results
 
 
@@ -284,22 +283,4 @@ def _many(rows: int = 100_000) -> dict:
             found[name] = time.perf_counter() - start
     print(f"\nA B C over {rows:,} rows: {found['matches']:.3g} matches; counted in {found['number'] * 1e3:.0f} ms, the first "
           f"{first.num_rows:,} listed in {found['first matches'] * 1e3:.0f} ms")
-    return found
-
-
-def _rare(rows: int = 100_000) -> dict:
-    """``A B`` with a B in every second row and in one of 1,000, with about as many matches: a table leads to the next B."""
-    text = "ORDER BY id MEASURES A.id AS a EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW {} ROWS DEFINE A AS kind = 0, B AS kind = 1"
-    found = {}
-    print(f"\nA B over {rows:,} rows: nanoseconds a match (the least of 5 runs, the thread's time)")
-    for every, window in ((2, 200), (1000, 3 * rows // 4)):
-        kind = (np.arange(rows) % every == every - 1).astype(np.int64)
-        plan = make_plan(parse_clause(text.format(window)))
-        columns = {column: pa.array(np.arange(rows)) for column, _ in plan.inputs}
-        columns[LETTERS] = pa.array(sum((kind == v).astype(np.int64) << bit for v, bit, _ in plan.letters))
-        table = pa.table(columns)
-        prepared = prepare(plan, table.schema)
-        runs = [_run(prepared, table, True) for _ in range(6)]
-        found[every] = {"matches": runs[0]["matches"], "ns": min(run["thread"] for run in runs[1:]) / runs[0]["matches"] * 1e9}
-        print(f"a B in {every:>5} rows{found[every]['matches']:>12,} matches{found[every]['ns']:>8.0f} ns")
     return found

@@ -30,8 +30,6 @@ from sparkcep.plan.options import NO_WINDOW
 
 MAX_ENDS_BYTES = 1 << 28  # most bytes of a table of completions
 MEMO_ENTRIES = 1 << 16
-RARE = 16  # the table of next rows is made for variables that fewer than one in so many rows of a partition fulfil
-LEAST_ROWS = 64  # of a partition or a window: a run passes over fewer rows without the table
 _NO_ROW = (1 << 31) - 1  # after all rows
 CONTIGUITY = {"STRICT": layout.STRICT, "NEXT": layout.NEXT, "ANY": layout.ANY}
 
@@ -164,27 +162,6 @@ def completion_ends(prepared: Prepared, net: walking.NetArrays, data: ChunkArray
     return ends
 
 
-def next_rows(net: walking.NetArrays, data: ChunkArrays, wanted: bool) -> tuple[np.int64, np.ndarray, np.ndarray]:
-    """Returns the mask of the rare variables, the line of each variable in the table of next rows, and the table.
-
-    The table is int32 (rare variables, rows), see :func:`sparkcep.kernels.match.reachability.next_rows`. It is empty if it would be
-    too large or is not ``wanted``. Variables of first rows alone are not among them.
-    """
-    letters, offsets = data.rows.letters, data.rows.offsets
-    later = int(np.bitwise_or.reduce(net.masks[1:], initial=0)) if wanted else 0
-    variables = later.bit_length()
-    rare = reachability.rare_letters(letters, offsets, np.int64(later), variables, RARE, LEAST_ROWS) if later else 0
-    lines = [v for v in range(variables) if rare >> v & 1]
-    if len(lines) * len(letters) * 4 > MAX_ENDS_BYTES:
-        rare, lines = 0, []
-    places = np.full(variables, -1, dtype=np.int64)
-    places[lines] = range(len(lines))
-    following = np.empty((len(lines), len(letters) if lines else 0), dtype=np.int32)
-    if lines:
-        reachability.next_rows(letters, offsets, places, following)
-    return np.int64(rare), places, following
-
-
 def latest_ends(net: walking.NetArrays, data: ChunkArrays, strict: bool, ahead: int, wanted: bool) -> tuple[np.ndarray, np.ndarray]:
     """Returns the row after the last completion of runs, and whether future rows may continue them, judged by row-local conditions.
 
@@ -279,14 +256,12 @@ class _WalkMatches(Matches):
             self.state[layout.S_COVERED] = self.opens[0, layout.O_START]
             some = bool((self.opens[:, layout.O_EMITTED] > chunk.offsets[:-1]).any())
         latest = latest_ends(search.net, self.data, search.how.strategy == layout.STRICT and not search.sided, task.ahead, task.limits.merging and some)
+        self.spans = walking.Spans(self.windows, self.backs, completion_ends(task.prepared, search.net, self.data, tabled), *latest)
+        self.how = search.how._replace(memo=search.remembers and (search.fails or self.spans.ends.shape[1] == 0))
+        self.negated = search.negations.over(task, self.data)
         longest = int(np.diff(chunk.offsets).max(initial=0))
         if search.how.windowed:
             longest = min(longest, int((self.windows[0] - np.arange(rows)).max(initial=0)))
-        skips = task.limits.merging and search.how.strategy != layout.STRICT and longest >= LEAST_ROWS
-        ends = completion_ends(task.prepared, search.net, self.data, tabled)
-        self.spans = walking.Spans(self.windows, self.backs, ends, *latest, *next_rows(search.net, self.data, skips))
-        self.how = search.how._replace(memo=search.remembers and (search.fails or self.spans.ends.shape[1] == 0))
-        self.negated = search.negations.over(task, self.data)
         depth = longest * automaton.sides + 2  # most (row, variable) pairs of a match, and a frame before and after them
         key = 3 + len(task.plan.windows) - 1 + 2 * len(conditions.slots)
         entries = self._memo_entries(key) if self.how.memo else 1

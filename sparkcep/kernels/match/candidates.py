@@ -66,12 +66,9 @@ def find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, condi
     begin = p
     frames[depth, F_FIRST] = -1
     f = net.alone[node]
-    jumps = masks[node] & ~spans.rare == 0  # the rows that any edge accepts by its letters are few, and a table has them
-    if f >= 0 and not jumps:
+    if f >= 0:
         # One call searches up to the first row that another edge accepts by its letters.
         until = p
-        if net.local[node] == 0:
-            until = stop_all
         while until < stop_all and letters[until] & net.local[node] == 0:
             until += 1
         u = edges[f, E_VAR]
@@ -112,36 +109,10 @@ def find_accepted(e, p, depth, stop_all, extends, here, net, plain, spans, condi
                     break
             if frames[depth, F_FIRST] >= 0:
                 break
-        elif jumps:
-            following = _next_of(masks[node], p, stop_all, letters, spans)
-            begin += following - p - 1  # a jump costs as much as one row
-            p = following
-            continue
         p += 1
     frames[depth, F_NEXT] = p
     frames[depth, F_STALE] = 0
     return depth, p, effort + p - begin + 1, np.int64(0)
-
-
-@kernel
-def next_candidate(v, p, stop, letters, spans):
-    """The candidates to try at once from ``p`` on, before ``stop``: (row, end). Of a rare variable it is the next one alone."""
-    if (spans.rare >> v) & 1 == 0 or p + 1 >= stop:
-        return p, stop
-    p = _next_of(np.int64(1) << v, p, stop, letters, spans)
-    return p, min(p + 1, stop)
-
-
-@kernel
-def _next_of(mask, p, stop, letters, spans):
-    """The first row from ``p`` on that fulfils a variable of the mask, or ``stop``. The mask has rare variables only."""
-    if p >= stop or letters[p] & mask != 0:
-        return p
-    row = np.int64(stop)
-    for v in range(spans.places.shape[0]):
-        if (mask >> v) & 1 == 1:
-            row = min(row, np.int64(spans.following[spans.places[v], p]))
-    return row
 
 
 @embedded

@@ -1,7 +1,6 @@
-"""Reachability tables of the walk: the earliest and the last completion from each node and row, and the next row of a rare letter.
+"""Reachability tables of the walk: the earliest and the last completion from each node and row, by row-local conditions.
 
-The walk (:mod:`sparkcep.kernels.match.walk`) prunes by them: a run that cannot complete inside its window is never entered, and the
-candidates of a rare variable are found without looking at the rows between them. All use row-local conditions only.
+The walk (:mod:`sparkcep.kernels.match.walk`) prunes by them: a run that cannot complete inside its window is never entered.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import numpy as np
 from sparkcep.compiler.net.net import E_PASSED, E_SAME, E_TARGET, E_VAR
 from sparkcep.kernels.common.hash_table import fill
 from sparkcep.kernels.common.layout import NEVER, NEXT, STRICT
-from sparkcep.kernels.jit.cache import allocating, kernel
+from sparkcep.kernels.jit.cache import allocating
 
 
 @allocating
@@ -69,52 +68,6 @@ def completion_ends(net, letters, offsets, strategy, exact, sided, ends):
                     ahead[node] = best
                 elif any_edge:
                     ahead[node] = min(ahead[node], best)
-
-
-@kernel
-def rare_letters(letters, offsets, wanted, variables, share, least):
-    """The mask of those among the ``wanted`` variables that fewer than one in ``share`` rows of some partition fulfil.
-
-    Partitions of fewer than ``least`` rows do not count.
-    """
-    rare = np.int64(0)
-    for v in range(variables):
-        if (wanted >> v) & 1 == 0:
-            continue
-        for part in range(offsets.shape[0] - 1):
-            size = offsets[part + 1] - offsets[part]
-            if size < least:
-                continue
-            count = np.int64(0)
-            for q in range(offsets[part], offsets[part + 1]):
-                count += (letters[q] >> v) & 1
-            if count * share < size:
-                rare |= np.int64(1) << v
-                break
-    return rare
-
-
-@kernel
-def next_rows(letters, offsets, places, following):
-    """Fills ``following`` with the first later row of the partition that fulfils a variable, or the partition's end.
-
-    Example: the letters B, none, none, B, none of one partition give 3, 3, 3, 5, 5 for B.
-
-    Args:
-        letters, offsets: the rows, as in :mod:`sparkcep.kernels.match.backtrack`.
-        places: int64 (variables), the line of a variable in ``following``, or -1.
-        following: int32 (lines, rows), output.
-    """
-    for v in range(places.shape[0]):
-        if places[v] < 0:
-            continue
-        line = following[places[v]]
-        for part in range(offsets.shape[0] - 1):
-            row = offsets[part + 1]
-            for q in range(offsets[part + 1] - 1, offsets[part] - 1, -1):
-                line[q] = row
-                if (letters[q] >> v) & 1 == 1:
-                    row = q
 
 
 @allocating

@@ -2,14 +2,12 @@
 
 A run is a path of the search. Its rows lie in frames, its computation state in the slots of :mod:`sparkcep.kernels.vm.vm`. The
 paper keeps runs side by side over a shared versioned buffer. The walk instead goes depth-first in preference order, so it needs
-memory for one run only and finds matches in their order. Two tables replace what sharing saves in the paper (docs/adr/0004), and a
-third one finds the candidates of rare variables:
+memory for one run only and finds matches in their order. Two tables replace what sharing saves in the paper (docs/adr/0004):
 
 ``ends``   for each (node, row) the end of the earliest completion from there by row-local conditions. A branch that
            cannot complete inside its window is never entered. Exact if no condition looks at the match.
 memo       (node, row, window, values of the match still needed) that led to no match: equivalent runs are merged
            (the paper's 5.2.2) when they fail.
-next       for each (variable, row) the next row that fulfils the variable, if few rows do. The rows between are not looked at.
 
 The two sides of ``p & q`` are searched in one run (docs/adr/0005). Rows ascend, and a row that serves both sides is taken twice. A
 condition that stays within its side is evaluated when its row is taken. Three things wait for the finished match: a condition
@@ -74,7 +72,6 @@ from sparkcep.kernels.match.candidates import (
     F_STOP,
     find_accepted,
     find_blocker,
-    next_candidate,
     put_frame,
     remember_failure,
     take_candidate,
@@ -206,8 +203,6 @@ class Spans(NamedTuple):
         backs: int64 (rows), the first row inside a window that ends with the row.
         ends: see :func:`sparkcep.kernels.match.reachability.completion_ends`; no columns if it is not known.
         latest, alive: see :func:`sparkcep.kernels.match.reachability.latest_ends`; no columns if they are not known.
-        rare: mask of the variables whose next row is known.
-        places, following: see :func:`sparkcep.kernels.match.reachability.next_rows`.
     """
 
     windows: np.ndarray
@@ -215,9 +210,6 @@ class Spans(NamedTuple):
     ends: np.ndarray
     latest: np.ndarray
     alive: np.ndarray
-    rare: np.int64
-    places: np.ndarray
-    following: np.ndarray
 
 
 class Negated(NamedTuple):
@@ -485,9 +477,11 @@ def _spent(state):
 def _from_row(
     s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
-    """Searches the matches of row ``s``. Returns (outcome, rows of the last match or -1, whether future rows may lead to others)."""
+    """Searches the matches that begin at row ``s``. Returns (outcome, rows of the last match reported or -1, whether future rows
+    may lead to other matches)."""
     first, edges = net.first, net.edges
-    frames, labels, here = work.frames, scratch.labels, (low, high, s)
+    frames, labels = work.frames, scratch.labels
+    here = (low, high, s)
     several = sides is not None or how.strategy == ANY  # whether an edge may have several candidates
     outcome, touched, ahead, reported = DONE, False, False, np.int64(-1)  # ahead: NEXT decides, although the window has closed
     patience = how.patience + how.patience * (stop_all - s) // PATIENT_ROWS
@@ -512,7 +506,8 @@ def _from_row(
                 if e < 0:
                     outcome = _failed(e, state)
                     break
-        if e == first[node + 1]:  # ---- Nothing is left to try after this row: the run goes back by one row.
+        if e == first[node + 1]:
+            # ---- Nothing is left to try after this row: the run goes back by one row.
             if depth == 0:
                 break
             if plain is not None:  # a failure is remembered if no match was found from here, and no future row can change that
@@ -533,7 +528,8 @@ def _from_row(
         if not at_head and edges[e, E_AT_START] != 0:
             frames[depth, F_EDGE] += 1
             continue
-        if edges[e, E_VAR] < 0:  # ---- The edge completes the match.
+        if edges[e, E_VAR] < 0:
+            # ---- The edge completes the match.
             got = np.int64(0)
             if edges[e, E_AT_END] != 0 and open_end and last + 1 >= limit:
                 touched = True  # the anchor ``$`` waits until it is known which row is the last one
@@ -561,7 +557,8 @@ def _from_row(
                 if not how.report_all:
                     break
             continue
-        if depth == 0:  # ---- The edge takes a row: the candidates are determined.
+        # ---- The edge takes a row: the candidates are determined.
+        if depth == 0:
             p = s if frames[0, F_NEXT] < 0 else s + 1  # rows before the first one are not skipped
             stop = s + 1
         else:
@@ -600,11 +597,8 @@ def _from_row(
                     stop = min(stop, p + 1)
                 elif how.strategy == STRICT:
                     stop = min(stop, last + 2)
-        upto = stop
-        if spans.rare != 0 and depth > 0:
-            p, upto = next_candidate(edges[e, E_VAR], p, stop, rows.letters, spans)
         p, got, looked, cut = take_candidate(
-            e, p, upto, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
+            e, p, stop, depth, stop_all, emitted, steps > patience, here, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, floors
         )
         effort = np.int64(0) if cut >= 2 else effort + looked
         if got < 0:
@@ -612,9 +606,6 @@ def _from_row(
             break
         if undecided and (cut & 1 == 1 or (got == 0 and depth > 0 and (last + 1 if plain is not None and how.strategy == STRICT else p) >= stop_all)):
             touched = True  # under STRICT only the next row could be taken
-        if got == 0 and p < stop:  # a rare variable has further candidates
-            frames[depth, F_NEXT] = p
-            continue
         if got == 0:
             frames[depth, F_EDGE] += 1
             if several:

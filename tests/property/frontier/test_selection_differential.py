@@ -117,18 +117,6 @@ def test_failed_runs_remembered_from_the_first_step(seed, monkeypatch):
     assert tally.matched >= 0.2 * tally.pairs
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=1))
-def test_every_variable_is_as_if_rare(seed, monkeypatch):
-    """The table of next rows, which otherwise is made for long partitions and rare variables only."""
-    monkeypatch.setattr("sparkcep.engine.match.gap_walk.RARE", 0)
-    monkeypatch.setattr("sparkcep.engine.match.gap_walk.LEAST_ROWS", 0)
-    rng, tally = random.Random(15_000 + seed), Tally()
-    for _ in range(QUERIES):
-        tally.compare(selection.random_query(rng), partitions(rng))
-    assert tally.pairs >= 0.8 * QUERIES * PARTITIONS
-    assert tally.matched >= 0.2 * tally.pairs
-
-
 def loop_and_what_follows(rng):
     """A repeated part and what comes behind it, of variables that share rows: where SKIP TILL NEXT ignores rows by the state."""
     a, b, c, d = (("var", name) for name in "ABCD")
