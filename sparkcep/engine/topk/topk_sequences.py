@@ -303,10 +303,12 @@ class TopkSequences(TopkSides):
         if len(score) > self.top:
             kept = np.flatnonzero(score >= -np.sort(-score)[self.top - 1])
             chosen, score = [own[kept] for own in chosen], score[kept]
-        ranked = []
+        joined, ranked = self.task.prepared.strategy.joined, []
+        assert joined is not None
         for i, value in enumerate(score.tolist()):
             pairs = []
-            for items, own in zip(streams, chosen):
+            for side in joined.written:  # a row that serves several sequences has their labels in the order of PATTERN
+                items, own = streams[side], chosen[side]
                 at = slice(int(items.offsets[own[i]]), int(items.offsets[own[i] + 1]))
                 pairs += zip(items.rows[at].tolist(), items.labels[at].tolist())
             ranked.append((-value, tuple(sorted({row for row, _ in pairs})), sorted(pairs, key=lambda pair: pair[0])))
