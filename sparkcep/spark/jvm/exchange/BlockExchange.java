@@ -211,7 +211,7 @@ public final class BlockExchange extends Rule<SparkPlan> {
     }
 
     /**
-     * Adds the columns of which a value consists: itself, or for a struct a column that is NULL where it is, and those of its fields.
+     * Adds the columns of a value: itself, or for a struct a column that is NULL where the struct is, and those of its fields.
      * Returns their places as columns/blocks.py reads them.
      */
     private static JsonNode parts(Expression value, List<Expression> values) {
