@@ -126,6 +126,7 @@ class _ClauseParser:
             "order_by": self._many("ORDER", "BY", item=self._sort_item),
             "measures": self._many("MEASURES", item=self._measure),
             "rows": self._rows(),
+            "unfinished": self._unfinished(),
             "skip": self._skip(),
         }
         options: dict = {}
@@ -203,9 +204,26 @@ class _ClauseParser:
             self._words("UNMATCHED", "ROWS")
             return tree.WITH_UNMATCHED
         omitted = c.take_word("OMIT")
-        if omitted or c.take_word("SHOW"):
+        if omitted or (not self._at_unfinished() and c.take_word("SHOW")):
             self._words("EMPTY", "MATCHES")
         return tree.OMIT_EMPTY if omitted else tree.SHOW_EMPTY
+
+    def _at_unfinished(self) -> bool:
+        return self.c.at_word("SHOW") and self.c.peek().upper in ("UNFINISHED", "TIMEOUT")
+
+    def _unfinished(self) -> tree.Unfinished | None:
+        c, start = self.c, self.c.token.start
+        if not self._at_unfinished():
+            return None
+        c.next()
+        what = c.token.upper
+        c.next()
+        c.expect_word("MATCHES", f"after SHOW {what}")
+        as_of = None
+        if c.take_word("AS"):
+            c.expect_word("OF", f"and a time after SHOW {what} MATCHES AS")
+            as_of = self.expr()
+        return tree.Unfinished(what, as_of, c.span(start))
 
     def _words(self, *words: str) -> None:
         for word in words:

@@ -32,6 +32,7 @@ from sparkcep.plan.extend.budget import (
 )
 from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
 from sparkcep.plan.extend.score import check_ranking, ranking_of, with_join
+from sparkcep.plan.extend.unfinished import check_negations, check_unfinished, clock_columns, unfinished_of
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
@@ -156,6 +157,7 @@ NO_VARIABLES = {
 def options(draft: Draft) -> Draft:
     """Rejects options that cannot be combined."""
     clause = draft.clause
+    check_unfinished(clause)
     check_options(clause)
     if clause.lifetime is not None:
         raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO needs an AUTOMATON. With PATTERN write WINDOW")
@@ -304,7 +306,12 @@ def conjunction(draft: Draft) -> Draft:
 
 def event_selection(draft: Draft) -> Draft:
     """Sets which events may be skipped, which matches are reported, and the windows of their rows."""
-    return draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
+    draft = draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
+    if draft.clause.unfinished is None:
+        return draft
+    draft = draft.with_(unfinished=unfinished_of(draft.clause, draft.plan))
+    check_negations(draft.clause, draft.plan)
+    return draft
 
 
 def costs(draft: Draft) -> Draft:
@@ -339,6 +346,7 @@ def measures(draft: Draft) -> Draft:
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
         ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
+        ordered=plan.order[0].column if plan.order else "",
     )
     outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
@@ -482,7 +490,7 @@ def inputs(draft: Draft) -> Draft:
     if approx is not None and approx.budget is not None and approx.budget.history is not None:
         used = approx.budget.history
         columns = (*columns, Computed(HISTORY_COLUMN, history_text(used.table.of(draft.clause.text), used.published)))
-    return draft.with_(inputs=columns)
+    return draft.with_(inputs=(*columns, *clock_columns(draft.clause, draft.plan, draft.scope)))
 
 
 # -- automata ---------------------------------------------------------------------------------------------------------
@@ -490,6 +498,7 @@ def inputs(draft: Draft) -> Draft:
 
 def beside_automaton(draft: Draft) -> Draft:
     """Rejects options of a PATTERN, and sets WINDOW."""
+    check_unfinished(draft.clause)
     check_beside(draft.clause)
     if draft.clause.pref or draft.clause.top:
         check_ranking(draft.clause)
@@ -532,7 +541,7 @@ def automaton_measures(draft: Draft) -> Draft:
 def _ignorable(draft: Draft) -> bool:
     # TOP OVERALL compares positions across partitions, and positions count every row
     overall = draft.plan.ranking is not None and draft.plan.ranking.overall
-    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
+    return draft.settings.prefilter and draft.plan.changes is draft.plan.unfinished is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
 
 
 def _joinable(draft: Draft) -> bool:
@@ -561,7 +570,7 @@ PASSES = (
     Pass(skip),
     Pass(ignored_rows, _ignorable),
     Pass(joins, _joinable),
-    Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters and draft.plan.changes is None),
+    Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters and draft.plan.changes is draft.plan.unfinished is None),
     Pass(inputs),
 )
 AUTOMATON_PASSES = (

@@ -60,7 +60,8 @@ SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measur
 LIFETIMES = {"MATCH_FROM": "match_from", "MATCH_TO": "match_to"}  # measures of an automaton's matches, and their leaves
 # measures of REPORT CHANGES without argument, and their leaves
 CHANGED = {"CHANGE": "change", "CHANGE_NUMBER": "change_number", "CHANGED_BY": "changed_by", "MATCH_ID": "match_id"}
-OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES])  # measures of whole matches, without arguments
+STATUSES = {"MATCH_STATUS": "status", "MATCH_ENDED_AT": "ended", "MATCH_EXPECTED": "expected"}  # measures of unfinished matches, and their leaves
+OF_MATCHES = frozenset([*STATUSES, *ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES])  # measures of whole matches, without arguments
 MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
 
 

@@ -28,6 +28,7 @@ from sparkcep.plan.scope import (
     OF_MATCHES,
     RANKED,
     SLIDING,
+    STATUSES,
     Inputs,
     Row,
     Scope,
@@ -84,11 +85,12 @@ class MeasureSplitter:
         arrived: the input column with ``arrival``, "" if not known.
         identity: with CHANGES IN, the SQL text that identifies a row for MATCH_ID().
         ansi: whether ANSI is on.
+        ordered: the input column of the first ORDER BY expression, "" without ORDER BY.
     """
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
-        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True,
+        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True, ordered: str = "",
     ) -> None:
         self.scope = scope
         self.ansi = ansi
@@ -96,6 +98,7 @@ class MeasureSplitter:
         self.one_row = one_row
         self.approx = approx
         self.timed = timed
+        self.ordered = ordered
         self.step = step
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
@@ -220,6 +223,8 @@ class MeasureSplitter:
             return RANKED["MATCH_RANK"] if "MATCH_RANK" in self.ranked else self.match_number()
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
+        if name in STATUSES:
+            return self._leaf(self._of_run(call))
         if name in ENDINGS:
             leaf = self._leaf(records.Plain(ENDINGS[name]))
             self._totals.setdefault(leaf, call.span)
@@ -246,6 +251,14 @@ class MeasureSplitter:
         if name in NAVIGATIONS:
             return self._navigation(call)
         return self._aggregate(call)
+
+    def _of_run(self, call: Expr) -> records.LeafSpec:
+        kind = STATUSES[call.value]
+        if kind != "ended":
+            return records.OfRun(kind)
+        if not self.ordered:
+            raise self.scope.error(call, "UNFINISHED", "MATCH_ENDED_AT() is a value of the first ORDER BY expression. Add ORDER BY")
+        return records.EndedAt(kind, self.ordered)
 
     def _approximate(self, call: Expr) -> records.LeafSpec:
         scope, name = self.scope, call.value

@@ -1,0 +1,116 @@
+"""SHOW UNFINISHED MATCHES and SHOW TIMEOUT MATCHES: what they may be combined with, and the clock of a table.
+
+The clock is the latest time of the whole input, or that of AS OF. A window of an unfinished match that ends by then has ended. It
+arrives as an input column with one value in all rows. Without AS OF the rewriter computes it with a second read of the input
+(:func:`clock_text`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from sparkcep.clause import nodes
+from sparkcep.clause.tree import MatchClause
+from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
+from sparkcep.plan.facts import leads_with_negation
+from sparkcep.plan.options import MICROS, NUMBER, selection
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Computed, Unfinished, has, walk
+from sparkcep.plan.scope import RANDOM, STATUSES, Scope
+from sparkcep.plan.split.conditions import looks_at_match
+
+CLOCK = "__clock"  # the input column with the clock
+_VALUES = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP".split())  # values that are written like columns
+_UNREPEATABLE = re.compile(rf"\b(?:{'|'.join(sorted(RANDOM))})\s*\(|\bTABLESAMPLE\b(?![^;]*\bREPEATABLE\b)", re.IGNORECASE)
+
+
+def check_unfinished(clause: MatchClause) -> None:
+    """Raises ClauseError for measures of unfinished matches without the option, and for options that cannot stand beside it."""
+    shown = clause.unfinished
+    if shown is None:
+        for call in (n for measure in clause.measures for n in measure.expr.walk() if n.op == "call" and n.value in STATUSES):
+            message = f"{call.value}() tells matches from unfinished ones. Add SHOW UNFINISHED MATCHES after ONE ROW PER MATCH or ALL ROWS PER MATCH"
+            raise clause.error(call.span, "UNFINISHED", message, SYNTAX)
+        return
+    what = f"SHOW {shown.what} MATCHES"
+    conjoined = next((n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Conjunct)), None)
+    window = clause.window
+    refused = [
+        (clause.automaton, f"{what} cannot be used with AUTOMATON. A state that ends a run is an arc, or ON EXPIRY"),
+        (clause.approx, f"{what} cannot be used with APPROX. APPROX k finds the matches that lack at most k rows"),
+        (clause.pref, f"{what} cannot be used with PREF, because an unfinished match has no score. Leave one of them out"),
+        (clause.top, f"{what} cannot be used with TOP, because an unfinished match has no rank. Leave one of them out"),
+        (window if window is not None and window.slide is not None else None, f"{what} cannot be used with SLIDE. Leave SLIDE out"),
+        (clause.changes, f"{what} cannot be used with CHANGES IN. Leave one of them out"),
+        (clause.report, f"{what} cannot be used with REPORT. Leave one of them out"),
+        (conjoined, f"{what} cannot be used with a conjunction &. Write the orders as alternatives, as in (A B | B A)"),
+    ]
+    for option, message in refused:
+        if option is not None:
+            raise clause.error(option.span, "UNFINISHED", message, UNSUPPORTED)
+    if (chosen := selection(clause)) is not None and chosen.report == "ALL":
+        at = clause.selection.span if clause.selection is not None else shown.span
+        message = f"{what} cannot be used with ALL MATCHES (the default of SKIP TILL ANY MATCH). Write FIRST MATCH: one run is told for each start row"
+        raise clause.error(at, "UNFINISHED", message, UNSUPPORTED)
+    if shown.what == "TIMEOUT" and window is None and not nodes.contains(clause.pattern, nodes.Within):
+        raise clause.error(shown.span, "UNFINISHED", "without WINDOW or WITHIN no match times out. Add WINDOW size, or write SHOW UNFINISHED MATCHES", SYNTAX)
+
+
+def check_negations(clause: MatchClause, plan: Plan) -> None:
+    """Raises ClauseError for negations whose unfinished matches the engine does not know yet."""
+    if plan.unfinished is None or not has(plan.pattern, "not"):
+        return
+    looking = {condition.variable for condition in plan.conditions if any(map(looks_at_match, condition.trees))}
+    negated = {part[1] for part in walk(plan.pattern) if part[0] == "not"}
+    first = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Not))
+    for there, message in (
+        (plan.without, "unfinished matches with a negated group ~( ) are not supported yet. Negate single variables"),
+        (leads_with_negation(plan.pattern), "unfinished matches of a pattern that begins with ~ are not supported yet. Begin the pattern with a variable"),
+        (negated & looking, "unfinished matches with a negation whose condition reads other rows of the match are not supported yet. Compare with columns of the row itself"),
+    ):
+        if there:
+            raise clause.error(first.span, "UNFINISHED", message, UNSUPPORTED)
+
+
+def unfinished_of(clause: MatchClause, plan: Plan) -> Unfinished:
+    """The option as a record."""
+    shown = clause.unfinished
+    assert shown is not None
+    timed = any(window.kind in (MICROS, NUMBER) for window in plan.windows)
+    if shown.as_of is not None:
+        if not timed:
+            raise clause.error(shown.as_of.span, "UNFINISHED", "AS OF says which windows have ended, but no window is measured in time. Add WINDOW INTERVAL '...', or leave AS OF out", SYNTAX)
+        for node in shown.as_of.walk():
+            if node.op == "col" and node.span.of(clause.text).upper() not in _VALUES:
+                message = f"AS OF takes a constant, such as current_timestamp(), but {node.span.of(clause.text)} is a column. Write a constant"
+                raise clause.error(node.span, "UNFINISHED", message, SYNTAX)
+    order = plan.order[0].column if plan.order else ""
+    place = position(clause.text, shown.span.start)
+    return Unfinished(shown.what, order, CLOCK if timed else "", *place, shown.span.of(clause.text).split("\n")[0][:40])
+
+
+def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Computed, ...]:
+    """The input column with the clock, if the clause needs it. Its text is empty for a second read of the input."""
+    if plan.unfinished is None or not plan.unfinished.clock:
+        return ()
+    as_of = clause.unfinished.as_of if clause.unfinished is not None else None
+    return (Computed(CLOCK, "" if as_of is None else scope.plain_text(as_of, "AS OF")),)
+
+
+def clock_text(plan: Plan, source: str) -> str:
+    """SQL that reads a clause's input ``source`` for its latest time. Raises ClauseError if a second read may give other rows."""
+    shown = plan.unfinished
+    assert shown is not None
+    if (found := _UNREPEATABLE.search(source)) is not None:
+        message = f"without AS OF the input is read a second time for its latest time, but {found[0].rstrip('( ')} may give other rows then. Add AS OF time after MATCHES"
+        raise ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
+    latest = "min" if plan.order[0].descending else "max"
+    return f"(SELECT {latest}({dict(plan.inputs)[shown.order]}) FROM {source})"
+
+
+def unread_clock(plan: Plan) -> ClauseError:
+    """The error of a clause text whose input cannot be read a second time."""
+    shown = plan.unfinished
+    assert shown is not None
+    message = "match_recognize with the text of a clause cannot read its input a second time for its latest time. Add AS OF time after MATCHES, or write the clause in spark.sql"
+    return ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
