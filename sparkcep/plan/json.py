@@ -329,7 +329,6 @@ def _tells_unfinished(found: Mapping) -> bool:
         selection is not None
         and selection.report == "FIRST"
         and found["automaton"] is found["approximate"] is found["ranking"] is found["slide"] is found["changes"] is None
-        and not found["without"]
         and not has(found["pattern"], "and")
         and (not order or found["unfinished"].order == order[0].column)
         and (bool(order) or not clock)

@@ -43,7 +43,7 @@ class UnfinishedMatches:
         self.task, self.search = task, search
         net = task.prepared.strategy.automaton
         self.deep, self.needed, self.levels = _places_of(net)
-        self.behind = _negated_behind(net, len(task.plan.variables))
+        self.behind, self.mixed = _negated_behind(net, len(task.plan.variables))
         self.expected = [[task.plan.variables[v] for v in dict.fromkeys(net.edge(e).variable for e in net.edges_of(node)) if v != ACCEPT] for node in range(net.nodes)]
         self.entries = MEMO_ENTRIES
 
@@ -61,26 +61,26 @@ class UnfinishedMatches:
         clock, moments = self._clock(chunk, over.windows)
         runs = _Runs(self, over, kernels.Starts(*self._starts(chunk, matches), self.task.plan.skip.mode == "next_row"), clock)
         told = together([_kept(batch) for batch in runs.rounds()])
+        ended = runs.ends[: len(told.events)]
+        if self.shown.report == "TIMEOUT":
+            late = np.flatnonzero(ended[:, kernels.D_STATUS] == kernels.TIMED_OUT)
+            told, ended = told.chosen(late), ended[late]
         both = together([matches, told])
         ends = np.zeros((len(both.events), kernels.END), dtype=np.int64)
         ends[:, kernels.D_STATUS] = MATCHED
-        ends[len(matches.events) :] = runs.ends[: len(told.events)]
-        self._matched(both, ends, len(matches.events), clock, chunk)
+        ends[len(matches.events) :] = ended
+        self._matched(both, ends, len(matches.events), clock, over)
         if self.task.plan.rows == "unmatched":
             marks = np.zeros(chunk.rows, dtype=np.uint8)
             both.mark(marks)
             marks[both.events[both.events[:, E_ROWS] == 0, E_START]] = 1
             rest = unmatched(np.flatnonzero(marks == 0), chunk)
             both = together([both, MatchBatch(rest.events[:, :WIDTH], rest.labels, rest.rows)])
-            ends = np.concatenate([ends, np.full((len(rest.events), kernels.END), -1)])
-        shown = np.ones(len(both.events), dtype=bool)
-        if self.shown.report == "TIMEOUT":
-            shown = (ends[:, kernels.D_STATUS] != kernels.OPEN) & (ends[:, kernels.D_STATUS] != kernels.BROKEN)
+            ends = np.concatenate([ends, np.array([[-1, -1, _NO_MOMENT, 0, 0]] * len(rest.events), dtype=np.int64).reshape(-1, kernels.END)])
         order = np.argsort(both.events[:, E_START], kind="stable")
-        order = order[shown[order]]
         ends = ends[order]
         chosen = both.chosen(order)
-        chosen.by_event.update(self._values(chunk, ends, moments))
+        chosen.by_event.update(self._values(chunk, ends, runs.out.nodes, moments))
         yield Found(chunk, chosen)
 
     def _starts(self, chunk: Chunk, matches: MatchBatch) -> tuple[np.ndarray, np.ndarray]:
@@ -111,15 +111,16 @@ class UnfinishedMatches:
         plan, shown = self.task.plan, self.shown
         high = np.repeat(chunk.offsets[1:], np.diff(chunk.offsets))
         if not shown.clock:
-            return kernels.Clock(np.where(ends < high, ends, kernels.NEVER), np.full(chunk.parts, _NO_MOMENT)), None
+            return kernels.Clock(np.where(ends < high, ends, kernels.NEVER), np.full(chunk.parts, _NO_MOMENT), ends, np.zeros(chunk.rows, dtype=np.uint8)), None
         column = chunk.columns[shown.order]
         moments = Moments(column.type, plan.order[0].descending)
         at, null = moments.of(column)
         at = np.where(null, _NO_MOMENT, at)
         closing = np.empty((len(plan.windows), chunk.rows), dtype=np.int64)
+        differing = ends.copy()
         for w, window in enumerate(plan.windows):
             if window.kind in (MICROS, NUMBER):
-                closing[w] = moments.behind(column, window)
+                differing[w] = closing[w] = moments.behind(column, window)
             else:  # a row ends the window, no clock
                 closing[w] = np.where(ends[w] < high, at[np.minimum(ends[w], chunk.rows - 1)], kernels.NEVER)
         now = np.full(chunk.parts, _NO_MOMENT)
@@ -127,9 +128,9 @@ class UnfinishedMatches:
         input_clock, unknown = moments.of(_cast(chunk.columns[shown.clock], column.type))
         if chunk.rows and not unknown[0]:
             now = np.maximum(now, input_clock[0])
-        return kernels.Clock(closing, now), moments
+        return kernels.Clock(closing, now, differing, null.astype(np.uint8)), moments
 
-    def _matched(self, both: MatchBatch, ends: np.ndarray, count: int, clock: kernels.Clock, chunk: Chunk) -> None:
+    def _matched(self, both: MatchBatch, ends: np.ndarray, count: int, clock: kernels.Clock, over) -> None:
         """Sets when each match ended: with its last row, or with the WINDOW in which a negation behind it holds."""
         events = both.events[:count]
         some = np.flatnonzero(events[:, E_ROWS] > 0)
@@ -137,23 +138,42 @@ class UnfinishedMatches:
         ends[:count, kernels.D_ROW] = -1
         ends[:count, kernels.D_MOMENT] = _NO_MOMENT
         ends[some, kernels.D_ROW] = both.rows[last]
-        if self.behind and self.task.plan.windows[0].kind in (MICROS, NUMBER):
-            late = some[(self.behind >> (both.labels[last].astype(np.int64) & 63)) & 1 == 1]
+        if (self.behind or self.mixed) and self.task.plan.windows[0].kind in (MICROS, NUMBER):
+            of = both.labels[last].astype(np.int64) & 63
+            late = some[(self.behind >> of) & 1 == 1]
+            unclear = some[(self.mixed >> of) & 1 == 1]
+            late = np.concatenate([late, unclear[[self._completed_behind(both, event, over) for event in unclear]]]) if len(unclear) else late
             ends[late, kernels.D_ROW] = -1
             ends[late, kernels.D_MOMENT] = clock.closing[0, events[late, E_START]]
 
-    def _values(self, chunk: Chunk, ends: np.ndarray, moments: Moments | None) -> dict[str, pa.Array]:
+    def _completed_behind(self, matches: MatchBatch, event: int, over) -> bool:
+        """Returns whether a match was complete only with a negation behind its last row."""
+        net, (start, size, at) = self.task.prepared.strategy.automaton, matches.events[event, [E_START, E_ROWS, E_LABELS]].tolist()
+        nodes = [0]
+        for label in matches.labels[at : at + size].tolist():
+            edges = [net.edge(e) for node in nodes for e in net.edges_of(node)]
+            nodes = list(dict.fromkeys(edge.target for edge in edges if edge.variable == label & 63))
+        last, end = int(matches.rows[at + size - 1]), over.spans.windows[0, start]
+        for edge in (net.edge(e) for node in nodes for e in net.edges_of(node)):
+            if edge.variable == ACCEPT and not any(edge.negated >> v & 1 and over.negated.nearest[v, last + 1] < end for v in range(len(over.negated.nearest)) if int(over.negated.local) >> v & 1):
+                return edge.negated != 0
+        return False
+
+    def _values(self, chunk: Chunk, ends: np.ndarray, nodes: np.ndarray, moments: Moments | None) -> dict[str, pa.Array]:
         """Returns the values of MATCH_STATUS(), MATCH_ENDED_AT() and MATCH_EXPECTED() of each event."""
         kinds = {leaf.spec.kind for leaf in self.task.plan.leaves}
         status, found = ends[:, kernels.D_STATUS], {}
         if "status" in kinds:
             found["status"] = pa.array([STATUS.get(one) for one in status.tolist()], pa.string())
         if "expected" in kinds:
-            nodes = np.where(status == MATCHED, -1, ends[:, kernels.D_NODE]).tolist()
-            found["expected"] = pa.array([self.expected[node] if node >= 0 else [] for node in nodes], pa.list_(pa.string()))
+            found["expected"] = pa.array([self._expected(nodes[first : first + count]) for first, count in ends[:, [kernels.D_NODES, kernels.D_COUNT]].tolist()], pa.list_(pa.string()))
         if "ended" in kinds:
             found["ended"] = self._ended(chunk, ends, moments)
         return found
+
+    def _expected(self, nodes: np.ndarray) -> list[str]:
+        """Returns the variables that may come next at any of the nodes."""
+        return list(dict.fromkeys(name for node in nodes.tolist() for name in self.expected[node]))
 
     def _ended(self, chunk: Chunk, ends: np.ndarray, moments: Moments | None) -> pa.Array:
         column, status = chunk.columns[self.shown.order], ends[:, kernels.D_STATUS]
@@ -194,10 +214,10 @@ class _Runs(KernelLoop):
         self.work = kernels.RunWork(
             np.empty((depth, kernels.FRAME), dtype=np.int64), np.full((depth, len(owner.task.plan.windows)), -1, dtype=np.int64),
             np.empty(depth, dtype=np.int64), np.empty(depth, dtype=np.uint8), np.zeros(kernels.END, dtype=np.int64),
-            np.zeros((owner.entries, owner.levels), dtype=np.int64),
+            np.empty(len(net.masks), dtype=np.int64), np.zeros((owner.entries, owner.levels), dtype=np.int64),
         )
         size = max(1024, rows // 8)
-        self.out = kernels.Told(np.zeros((size, WIDTH), dtype=np.int64), np.empty(2 * size, dtype=np.uint8), np.empty(2 * size, dtype=np.int64), np.zeros((size, kernels.END), dtype=np.int64))
+        self.out = kernels.Told(np.zeros((size, WIDTH), dtype=np.int64), np.empty(2 * size, dtype=np.uint8), np.empty(2 * size, dtype=np.int64), np.zeros((size, kernels.END), dtype=np.int64), np.empty(size, dtype=np.int64))
 
     @property
     def ends(self) -> np.ndarray:
@@ -215,12 +235,15 @@ class _Runs(KernelLoop):
         return True
 
     def widen(self, kept: bool) -> None:
-        events, labels, rows, ends = self.out
+        events, labels, rows, ends, nodes = self.out
         if self.state[layout.S_EVENTS] == len(events):
             events, ends = doubled(events), doubled(ends)
+        used = int(ends[:, [kernels.D_NODES, kernels.D_COUNT]].sum(axis=1).max(initial=0))
+        while used + int(self.work.best[kernels.D_COUNT]) > len(nodes):
+            nodes = doubled(nodes)
         while self.state[layout.S_LABELS] + self.state[layout.S_DETAIL] > len(labels):
             labels, rows = doubled(labels), doubled(rows)
-        self.out = kernels.Told(events, labels, rows, ends)
+        self.out = kernels.Told(events, labels, rows, ends, nodes)
         self.check(sum(array.nbytes for array in self.out))
 
     def grow(self) -> None:
@@ -278,14 +301,16 @@ def _places_of(net: Net) -> tuple[np.ndarray, np.ndarray, int]:
     return depth, needed, max(len(ranks), 1)
 
 
-def _negated_behind(net: Net, variables: int) -> int:
-    """Returns the variables after whose row a match is complete only with a negation behind it, as a mask."""
-    found = 0
+def _negated_behind(net: Net, variables: int) -> tuple[int, int]:
+    """Returns the variables after whose row a match is complete only with a negation behind it, and those where that depends on the
+    way, as masks."""
+    found = mixed = 0
     for v in range(variables):
         targets = {int(edge[E_TARGET]) for edge in net.edges if edge[E_VAR] == v}
         ends = [edge for node in targets for edge in net.edges[net.first[node] : net.first[node + 1]] if edge[E_VAR] == ACCEPT]
         found |= bool(ends and all(edge[E_NOT] for edge in ends)) << v
-    return found
+        mixed |= bool(any(edge[E_NOT] for edge in ends) and not all(edge[E_NOT] for edge in ends)) << v
+    return found, mixed
 
 
 def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:

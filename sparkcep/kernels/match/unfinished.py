@@ -2,7 +2,8 @@
 
 A run ends when it takes no further row. Then it has timed out, a row broke it, or it is open (see :func:`_ending`). Of the runs of
 a start row the one that took the deepest place is told, of these the one that lacks fewest rows, of these the one with most rows,
-and of these the preferred one. Open runs go before all others.
+and of these the preferred one. Open runs go before all others. Several ways through the pattern may take the same rows for the
+same variables. If they are equal in all of this, the nodes of all of them are told.
 
 Runs that reach the same node with the same row, windows and values have the same ends before them. So a run is left out if an
 earlier one reached that state with a place at least as deep and at least as many rows.
@@ -54,8 +55,9 @@ UNFINISHED = -1  # instead of the number of a match
 F_NODE, F_ROW, F_EDGE, F_NEXT, F_DEEP, F_BITS, FRAME = range(7)
 _TOOK, _HELD = 1, 2
 
-# Columns of ``ends``: how the run ended, the row that broke it, the moment its last window ended, its node.
-D_STATUS, D_ROW, D_MOMENT, D_NODE, END = range(5)
+# Columns of ``ends``: how the run ended, the row that broke it, the moment its last window ended, its first node in ``nodes``, and
+# how many it has there.
+D_STATUS, D_ROW, D_MOMENT, D_NODES, D_COUNT, END = range(6)
 
 
 class Places(NamedTuple):
@@ -94,14 +96,18 @@ class Clock(NamedTuple):
     Attributes:
         closing: int64 (windows, rows), the moment at which a window that begins with the row ends.
         now: int64 (partitions), the clock at the end of the partition.
+        differing: int64 (windows, rows), a number that two windows of one kind share only if they end at the same row and moment.
+        null: uint8 (rows), 1 if the row has no time, so that no window in time ends with it.
     """
 
     closing: np.ndarray
     now: np.ndarray
+    differing: np.ndarray
+    null: np.ndarray
 
 
 class RunWork(NamedTuple):
-    """Working memory: frames as above, the rows that opened each window, the best run so far, and the memo.
+    """Working memory: frames as above, the rows that opened each window, the best run so far with its nodes, and the memo.
 
     ``reached`` int64 (entries, levels): the most rows with which a state was reached at each depth.
     """
@@ -111,16 +117,18 @@ class RunWork(NamedTuple):
     best_rows: np.ndarray
     best_labels: np.ndarray
     best: np.ndarray
+    nodes: np.ndarray
     reached: np.ndarray
 
 
 class Told(NamedTuple):
-    """The runs: events, labels and rows as those of matches, and their ends."""
+    """The runs: events, labels and rows as those of matches, their ends, and the nodes where they end."""
 
     events: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
     ends: np.ndarray
+    nodes: np.ndarray
 
 
 @kernel
@@ -140,7 +148,10 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
                 s, low, high, clock.now[part], net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state
             )
             count, at = state[S_EVENTS], state[S_LABELS]
-            if outcome == DONE and size > 0 and (count == out.events.shape[0] or at + size > out.labels.shape[0]):
+            total = out.ends[count - 1, D_NODES] + out.ends[count - 1, D_COUNT] if count > 0 else np.int64(0)
+            if outcome == DONE and size > 0 and (
+                count == out.events.shape[0] or at + size > out.labels.shape[0] or total + work.best[D_COUNT] > out.nodes.shape[0]
+            ):
                 state[S_DETAIL] = size
                 outcome = FULL
             if outcome != DONE:
@@ -151,8 +162,11 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
                 for i in range(size):
                     out.rows[at + i] = work.best_rows[i]
                     out.labels[at + i] = work.best_labels[i]
+                work.best[D_NODES] = total
                 for i in range(END):
                     out.ends[count, i] = work.best[i]
+                for i in range(work.best[D_COUNT]):
+                    out.nodes[total + i] = work.nodes[i]
                 state[S_EVENTS] = count + 1
                 state[S_LABELS] = at + size
                 state[S_COVERED] = work.best_rows[size - 1] + 1
@@ -202,20 +216,30 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
             elif strategy != NEXT and not several:
                 stuck = p
             if several or frames[depth, F_BITS] & _TOOK == 0:
-                status, by, moment = _ending(depth, node, last, stuck, stop_all, high, now, s, net, spans, negated, clock, work)
+                status, by, moment, ways = _ending(depth, node, last, stuck, stop_all, high, now, s, net, spans, negated, clock, work)
                 deep, needed = frames[depth, F_DEEP], places.needed[node]
-                better = size == 0 or (status == OPEN and not best_open)
-                if not better and (status == OPEN) == best_open:
+                better = ways > 0 and (size == 0 or (status == OPEN and not best_open))
+                if ways > 0 and not better and (status == OPEN) == best_open:
                     better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
                 if better:
                     size, best_open, best_deep, best_needed = depth, status == OPEN, deep, needed
                     work.best[D_STATUS] = status
                     work.best[D_ROW] = by
                     work.best[D_MOMENT] = moment
-                    work.best[D_NODE] = node
+                    work.best[D_COUNT] = 1
+                    work.nodes[0] = node
                     for d in range(1, depth + 1):
                         work.best_rows[d - 1] = frames[d, F_ROW]
                         work.best_labels[d - 1] = edges[frames[d - 1, F_EDGE], E_LABEL]
+                elif ways > 0 and depth == size and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
+                    same = True
+                    for d in range(1, depth + 1):
+                        same = same and work.best_rows[d - 1] == frames[d, F_ROW] and work.best_labels[d - 1] & 63 == edges[frames[d - 1, F_EDGE], E_LABEL] & 63
+                    for i in range(work.best[D_COUNT]):
+                        same = same and work.nodes[i] != node
+                    if same:
+                        work.nodes[work.best[D_COUNT]] = node
+                        work.best[D_COUNT] += 1
             labels[last] = UNTAKEN
             depth -= 1
             if strategy == ANY and depth > 0:
@@ -267,7 +291,7 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
         open_windows(e, depth, p, edges, work.opened)
         target, deep = edges[e, E_TARGET], max(frames[depth, F_DEEP], places.deep[e])
         if remembers:
-            write_key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, spans.windows)
+            write_key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, clock.differing)
             known = _reached(deep, depth + 1, places.levels, scratch, work.reached, state)
             if known < 0:
                 outcome = GROW
@@ -313,18 +337,20 @@ def _reached(deep, size, levels, scratch, reached, state):
 
 @embedded
 def _ending(depth, node, last, stuck, stop_all, high, now, s, net, spans, negated, clock, work):
-    """How the run in the frames ends: (status, the row that broke it, the moment its last window ended).
+    """How the run in the frames ends: (status, the row that broke it, the moment its last window ended, its ways on).
 
     Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
-    window. The last of them says how the run ends. A row outside of a way's windows does not break it.
+    window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
+    negation elsewhere refuses has no way on, and never ends.
     """
     edges = net.edges
-    broken, closed, moment, is_open = np.int64(-1), np.int64(-1), np.int64(-NEVER), False
+    broken, closed, moment, is_open, ways = np.int64(-1), np.int64(-1), np.int64(-NEVER), False, np.int64(0)
     for e in range(net.first[node], net.first[node + 1]):
         at_end = edges[e, E_VAR] < 0 and edges[e, E_AT_END] != 0
         crossed = edges[e, E_NOT] & negated.local
         if edges[e, E_VAR] < 0 and crossed == 0 and not at_end:
             continue
+        ways += 1
         stop = window_end(e, depth, stop_all, edges, work.opened, spans.windows)
         ends = _closing(e, depth, s, edges, clock.closing, work.opened)
         dead = stuck
@@ -338,16 +364,16 @@ def _ending(depth, node, last, stuck, stop_all, high, now, s, net, spans, negate
             v += 1
         if dead < min(stop, high):
             broken = max(broken, dead)
-        elif stop < high or ends <= now:
+        elif (stop < high and clock.null[stop] == 0) or ends <= now:
             closed = max(closed, min(stop, high))
             moment = max(moment, ends)
         else:
             is_open = True
     if is_open:
-        return OPEN, np.int64(-1), moment
+        return OPEN, np.int64(-1), moment, ways
     if broken >= closed:
-        return BROKEN, broken, moment
-    return TIMED_OUT, np.int64(-1), moment
+        return BROKEN, broken, moment, ways
+    return TIMED_OUT, np.int64(-1), moment, ways
 
 
 @embedded

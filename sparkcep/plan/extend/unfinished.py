@@ -8,11 +8,13 @@ arrives as an input column with one value in all rows. Without AS OF the rewrite
 from __future__ import annotations
 
 import re
+from functools import reduce
+from operator import or_
 
 from sparkcep.clause import nodes
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
-from sparkcep.plan.facts import leads_with_negation
+from sparkcep.plan.facts import variables_in
 from sparkcep.plan.options import MICROS, NUMBER, selection
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, Unfinished, has, walk
@@ -60,13 +62,15 @@ def check_negations(clause: MatchClause, plan: Plan) -> None:
     """Raises ClauseError for negations whose unfinished matches the engine does not know yet."""
     if plan.unfinished is None or not has(plan.pattern, "not"):
         return
+    grouped = {group.variable: variables_in(group.pattern) for group in plan.without}
+    timed = any(has(group.pattern, "within") for group in plan.without)
     looking = {condition.variable for condition in plan.conditions if any(map(looks_at_match, condition.trees))}
     negated = {part[1] for part in walk(plan.pattern) if part[0] == "not"}
+    inside = reduce(or_, (grouped.get(v, 1 << v) for v in negated), 0)
     first = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Not))
     for there, message in (
-        (plan.without, "unfinished matches with a negated group ~( ) are not supported yet. Negate single variables"),
-        (leads_with_negation(plan.pattern), "unfinished matches of a pattern that begins with ~ are not supported yet. Begin the pattern with a variable"),
-        (negated & looking, "unfinished matches with a negation whose condition reads other rows of the match are not supported yet. Compare with columns of the row itself"),
+        (timed, "unfinished matches with a negated group that has a WITHIN are not supported yet. Leave WITHIN out of ~( )"),
+        (any(inside >> v & 1 for v in looking), "unfinished matches with a negation whose condition reads other rows of the match are not supported yet. Compare with columns of the row itself"),
     ):
         if there:
             raise clause.error(first.span, "UNFINISHED", message, UNSUPPORTED)
