@@ -28,7 +28,7 @@ from sparkcep.kernels.common.layout import E_LABELS, E_ROWS, E_START
 from sparkcep.kernels.match import unfinished as kernels
 from sparkcep.kernels.vm.vm import UNTAKEN
 from sparkcep.plan.options import MICROS, NUMBER
-from sparkcep.plan.records import Unfinished
+from sparkcep.plan.records import ALL_ROWS, Unfinished, walk
 
 MATCHED = 3  # the status of a match, behind those of runs
 STATUS = {kernels.OPEN: "OPEN", kernels.TIMED_OUT: "TIMED OUT", kernels.BROKEN: "BROKEN", MATCHED: "MATCHED"}
@@ -44,6 +44,7 @@ class UnfinishedMatches:
         net = task.prepared.strategy.automaton
         self.deep, self.needed, self.levels = _places_of(net)
         self.behind, self.mixed = _negated_behind(net, len(task.plan.variables))
+        self.at_once = _at_once(task, net)
         self.expected = [[task.plan.variables[v] for v in dict.fromkeys(net.edge(e).variable for e in net.edges_of(node)) if v != ACCEPT] for node in range(net.nodes)]
         self.entries = MEMO_ENTRIES
 
@@ -208,7 +209,7 @@ class _Runs(KernelLoop):
         self.key = 3 + len(owner.task.plan.windows) - 1 + 2 * len(prepared.conditions.slots)
         depth = len(over.work.frames)
         self.state = np.zeros(layout.SELECTION_STATE, dtype=np.int64)
-        self.places = kernels.Places(owner.deep, owner.needed, _following(net.masks, over.data.rows.letters), owner.levels)
+        self.places = kernels.Places(owner.deep, owner.needed, _following(net.masks, over.data.rows.letters), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late)
         self.scratch = scratch(prepared.conditions, rows + 2, entries=owner.entries, width=self.key)
         self.scratch.labels[:] = UNTAKEN
         self.work = kernels.RunWork(
@@ -299,6 +300,28 @@ def _places_of(net: Net) -> tuple[np.ndarray, np.ndarray, int]:
     ranks = {d: i for i, d in enumerate(sorted(set(of_place.values())))}
     depth[np.flatnonzero(taking)] = [ranks[of_place[place]] for place in places.tolist()]
     return depth, needed, max(len(ranks), 1)
+
+
+def _at_once(task: Task, net: Net) -> np.ndarray:
+    """Returns for each edge the negated variables whose condition reads only rows that are known when the edge may be taken. int64
+    (edges)."""
+    reads = {c.variable: [part.mask for tree in c.trees for part in walk(tree) if hasattr(part, "mask")] for c in task.plan.conditions}
+    coming = [0] * net.nodes  # the variables that may take rows from each node on
+    for _ in range(net.nodes):
+        before = list(coming)
+        for node in range(net.nodes):
+            for edge in map(net.edge, net.edges_of(node)):
+                coming[node] |= (1 << edge.variable | coming[edge.target]) if edge.variable != ACCEPT else 0
+        if before == coming:
+            break
+    found = np.zeros(len(net.edges), dtype=np.int64)
+    for e in range(len(net.edges)):
+        edge = net.edge(e)
+        to_come = (1 << edge.variable | coming[edge.target]) if edge.variable != ACCEPT else 0
+        for v in range(len(task.plan.variables)):
+            if edge.negated >> v & 1 and not any(to_come if mask == ALL_ROWS else to_come & mask & ~(1 << v) for mask in reads.get(v, ())):
+                found[e] |= 1 << v
+    return found
 
 
 def _negated_behind(net: Net, variables: int) -> tuple[int, int]:

@@ -68,12 +68,14 @@ class Places(NamedTuple):
         needed: int64 (nodes), the fewest rows that complete a match from a node.
         following: int32 (nodes, rows + 1), the first row from each row on whose letters an edge of the node may take.
         levels: how many depths there are.
+        at_once: int64 (edges), the negated variables that look at the match, but only at variables that take no further row.
     """
 
     deep: np.ndarray
     needed: np.ndarray
     following: np.ndarray
     levels: int
+    at_once: np.ndarray
 
 
 class Starts(NamedTuple):
@@ -216,7 +218,11 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
             elif strategy != NEXT and not several:
                 stuck = p
             if several or frames[depth, F_BITS] & _TOOK == 0:
-                status, by, moment, ways = _ending(depth, node, last, stuck, stop_all, high, now, s, net, spans, negated, clock, work)
+                status, by, moment, ways = _ending(depth, node, last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state)
+                if by < -1:
+                    state[S_DETAIL] = by + 1
+                    outcome = ERROR
+                    break
                 deep, needed = frames[depth, F_DEEP], places.needed[node]
                 better = ways > 0 and (size == 0 or (status == OPEN and not best_open))
                 if ways > 0 and not better and (status == OPEN) == best_open:
@@ -254,6 +260,16 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
         stop = s + 1 if depth == 0 else window_end(e, depth, stop_all, edges, work.opened, spans.windows)
         crossed = edges[e, E_NOT] & negated.local
         got = np.int64(0)
+        if places.at_once[e] != 0 and depth > 0 and p < stop:
+            refused = _first_refused(places.at_once[e], last, stop if several else p, here, conditions, rows, scratch, state)
+            if refused < 0:
+                state[S_DETAIL] = refused
+                outcome = ERROR
+                break
+            if several:
+                stop = min(stop, refused + 1)
+            elif refused < p:
+                crossed = np.int64(-1)
         while p < stop:
             if several and crossed != 0 and not none_between(crossed, last, p, negated.nearest):
                 p = stop
@@ -279,7 +295,7 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
         if got == 1 and not several:
             if edges[e, E_PASSED] == 0:
                 frames[depth, F_BITS] |= _HELD
-            if crossed != 0 and depth > 0 and not none_between(crossed, last, p, negated.nearest):
+            if crossed == -1 or crossed != 0 and depth > 0 and not none_between(crossed, last, p, negated.nearest):
                 got = np.int64(0)
         if got == 0:
             frames[depth, F_EDGE] += 1
@@ -336,19 +352,38 @@ def _reached(deep, size, levels, scratch, reached, state):
 
 
 @embedded
-def _ending(depth, node, last, stuck, stop_all, high, now, s, net, spans, negated, clock, work):
-    """How the run in the frames ends: (status, the row that broke it, the moment its last window ended, its ways on).
+def _first_refused(variables, last, until, here, conditions, rows, scratch, state):
+    """The first row behind ``last`` and before ``until`` that one of the negated variables takes, else NEVER; or an error."""
+    for x in range(last + 1, until):
+        v, mask = np.int64(0), variables
+        while mask != 0:
+            if mask & 1 == 1 and (rows.letters[x] >> v) & 1 == 1:
+                got, bad = scanned(MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state)
+                scratch.labels[x] = UNTAKEN
+                if bad < 0:
+                    return np.int64(bad)
+                if got == 1:
+                    return np.int64(x)
+            mask >>= 1
+            v += 1
+    return np.int64(NEVER)
+
+
+@embedded
+def _ending(depth, node, last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state):
+    """How the run in the frames ends: (status, the row that broke it or an error minus 1, the moment its last window ended, its ways
+    on).
 
     Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
     window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
     negation elsewhere refuses has no way on, and never ends.
     """
-    edges = net.edges
+    edges, high, s = net.edges, here[1], here[2]
     broken, closed, moment, is_open, ways = np.int64(-1), np.int64(-1), np.int64(-NEVER), False, np.int64(0)
     for e in range(net.first[node], net.first[node + 1]):
         at_end = edges[e, E_VAR] < 0 and edges[e, E_AT_END] != 0
         crossed = edges[e, E_NOT] & negated.local
-        if edges[e, E_VAR] < 0 and crossed == 0 and not at_end:
+        if edges[e, E_VAR] < 0 and edges[e, E_NOT] == 0 and not at_end:
             continue
         ways += 1
         stop = window_end(e, depth, stop_all, edges, work.opened, spans.windows)
@@ -362,6 +397,11 @@ def _ending(depth, node, last, stuck, stop_all, high, now, s, net, spans, negate
                 dead = min(dead, np.int64(negated.nearest[v, last + 1]))
             crossed >>= 1
             v += 1
+        if places.at_once[e] != 0:
+            refused = _first_refused(places.at_once[e], last, min(stop, high), here, conditions, rows, scratch, state)
+            if refused < 0:
+                return OPEN, refused - 1, moment, ways
+            dead = min(dead, refused)
         if dead < min(stop, high):
             broken = max(broken, dead)
         elif (stop < high and clock.null[stop] == 0) or ends <= now:

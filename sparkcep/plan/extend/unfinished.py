@@ -19,7 +19,7 @@ from sparkcep.plan.options import MICROS, NUMBER, selection
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, Unfinished, has, walk
 from sparkcep.plan.scope import RANDOM, STATUSES, Scope
-from sparkcep.plan.split.conditions import looks_at_match
+from sparkcep.plan.split.conditions import looks_at_match, reads_labels
 
 CLOCK = "__clock"  # the input column with the clock
 _VALUES = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP".split())  # values that are written like columns
@@ -66,14 +66,22 @@ def check_negations(clause: MatchClause, plan: Plan) -> None:
     timed = any(has(group.pattern, "within") for group in plan.without)
     looking = {condition.variable for condition in plan.conditions if any(map(looks_at_match, condition.trees))}
     negated = {part[1] for part in walk(plan.pattern) if part[0] == "not"}
-    inside = reduce(or_, (grouped.get(v, 1 << v) for v in negated), 0)
+    inside = reduce(or_, (grouped.get(v, 0) for v in negated), 0)
     first = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Not))
     for there, message in (
         (timed, "unfinished matches with a negated group that has a WITHIN are not supported yet. Leave WITHIN out of ~( )"),
-        (any(inside >> v & 1 for v in looking), "unfinished matches with a negation whose condition reads other rows of the match are not supported yet. Compare with columns of the row itself"),
+        (any(inside >> v & 1 for v in looking), "unfinished matches with a negated group whose conditions read other rows of the match are not supported yet. Compare with columns of the row itself"),
+        (any(v in negated and _reads_own(v, plan) for v in looking), "unfinished matches with a negation whose condition reads several of its rows are not supported yet. Compare with rows of other variables"),
     ):
         if there:
             raise clause.error(first.span, "UNFINISHED", message, UNSUPPORTED)
+
+
+def _reads_own(variable: int, plan: Plan) -> bool:
+    """Whether the condition of a negated variable may read further rows of its own together with those of others."""
+    masks = [part.mask for c in plan.conditions if c.variable == variable for tree in c.trees for part in walk(tree) if hasattr(part, "mask")]
+    labels = any(reads_labels(tree) for c in plan.conditions if c.variable == variable for tree in c.trees)
+    return labels or any(mask != 1 << variable and mask >> variable & 1 for mask in masks)
 
 
 def unfinished_of(clause: MatchClause, plan: Plan) -> Unfinished:
