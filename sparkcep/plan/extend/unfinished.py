@@ -110,14 +110,19 @@ def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Comput
 
 
 def clock_text(plan: Plan, source: str) -> str:
-    """SQL that reads a clause's input ``source`` for its latest time. Raises ClauseError if a second read may give other rows."""
-    shown = plan.unfinished
+    """SQL of the clock: AS OF in the type that it has in common with the order, or the latest time of the input ``source``.
+
+    Raises ClauseError if a second read of the input may give other rows.
+    """
+    shown, texts = plan.unfinished, dict(plan.inputs)
     assert shown is not None
+    if texts[CLOCK]:
+        return f"IF(true, {texts[CLOCK]}, {texts[shown.order]})"
     if (found := _UNREPEATABLE.search(source)) is not None:
         message = f"without AS OF the input is read a second time for its latest time, but {found[0].rstrip('( ')} may give other rows then. Add AS OF time after MATCHES"
         raise ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
     latest = "min" if plan.order[0].descending else "max"
-    return f"(SELECT {latest}({dict(plan.inputs)[shown.order]}) FROM {source})"
+    return f"(SELECT {latest}({texts[shown.order]}) FROM {source})"
 
 
 def unread_clock(plan: Plan) -> ClauseError:

@@ -700,7 +700,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     as_months = {name for name, _ in months.columns} if months else set()
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     history = texts.pop(HISTORY_COLUMN, None)
-    if texts.get(CLOCK) == "":
+    if CLOCK in texts:
         texts[CLOCK] = clock_text(plan, source)
     keys = plan.keys
     order = [order_text(item.column, item) for item in plan.order]
