@@ -31,7 +31,7 @@ from sparkcep.plan.options import MICROS, NUMBER
 from sparkcep.plan.records import ALL_ROWS, Unfinished, walk
 
 MATCHED = 3  # the status of a match, behind those of runs
-STATUS = {kernels.OPEN: "OPEN", kernels.TIMED_OUT: "TIMED OUT", kernels.BROKEN: "BROKEN", MATCHED: "MATCHED"}
+STATUS = ("OPEN", "TIMED OUT", "BROKEN", "MATCHED")
 _NO_MOMENT = -kernels.NEVER
 MEMO_ENTRIES = 1 << 12
 
@@ -165,16 +165,21 @@ class UnfinishedMatches:
         kinds = {leaf.spec.kind for leaf in self.task.plan.leaves}
         status, found = ends[:, kernels.D_STATUS], {}
         if "status" in kinds:
-            found["status"] = pa.array([STATUS.get(one) for one in status.tolist()], pa.string())
+            found["status"] = pa.array(STATUS).take(pa.array(status, mask=status < 0))
         if "expected" in kinds:
-            found["expected"] = pa.array([self._expected(nodes[first : first + count]) for first, count in ends[:, [kernels.D_NODES, kernels.D_COUNT]].tolist()], pa.list_(pa.string()))
+            found["expected"] = self._expected(nodes, ends[:, kernels.D_NODES], ends[:, kernels.D_COUNT])
         if "ended" in kinds:
             found["ended"] = self._ended(chunk, ends, moments)
         return found
 
-    def _expected(self, nodes: np.ndarray) -> list[str]:
-        """Returns the variables that may come next at any of the nodes."""
-        return list(dict.fromkeys(name for node in nodes.tolist() for name in self.expected[node]))
+    def _expected(self, nodes: np.ndarray, first: np.ndarray, counts: np.ndarray) -> pa.Array:
+        """Returns for each event the variables that may come next at any of its nodes."""
+        several = {i: nodes[first[i] : first[i] + counts[i]].tolist() for i in np.flatnonzero(counts > 1).tolist()}
+        lists = [*self.expected, [], *(list(dict.fromkeys(name for node in some for name in self.expected[node])) for some in several.values())]
+        at = np.full(len(counts), len(self.expected), dtype=np.int64)
+        at[counts == 1] = nodes[first[counts == 1]]
+        at[list(several)] = len(self.expected) + 1 + np.arange(len(several))
+        return pa.array(lists, pa.list_(pa.string())).take(pa.array(at))
 
     def _ended(self, chunk: Chunk, ends: np.ndarray, moments: Moments | None) -> pa.Array:
         column, status = chunk.columns[self.shown.order], ends[:, kernels.D_STATUS]
@@ -209,7 +214,7 @@ class _Runs(KernelLoop):
         self.key = 3 + len(owner.task.plan.windows) - 1 + 2 * len(prepared.conditions.slots)
         depth = len(over.work.frames)
         self.state = np.zeros(layout.SELECTION_STATE, dtype=np.int64)
-        self.places = kernels.Places(owner.deep, owner.needed, _following(net.masks, over.data.rows.letters), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late)
+        self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late)
         self.scratch = scratch(prepared.conditions, rows + 2, entries=owner.entries, width=self.key)
         self.scratch.labels[:] = UNTAKEN
         self.work = kernels.RunWork(
@@ -266,14 +271,18 @@ def _kept(batch: MatchBatch) -> MatchBatch:
     return MatchBatch(batch.events.copy(), batch.labels.copy(), batch.rows.copy())
 
 
-def _following(masks: np.ndarray, letters: np.ndarray) -> np.ndarray:
-    """Returns for each node and row the first row from there on whose letters allow an edge. int32 (nodes, rows + 1)."""
+def _following(masks: np.ndarray, letters: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Returns for each set of letters and row the first row from there on with one of them, and the set of each node.
+
+    The first is int32 (sets, rows + 1), without columns if it is not ``wanted``.
+    """
+    sets, of = np.unique(masks, return_inverse=True)
     rows = len(letters)
-    found = np.full((len(masks), rows + 1), rows, dtype=np.int32)
-    for node, mask in enumerate(masks.tolist()):
+    found = np.full((len(sets), rows + 1 if wanted else 0), rows, dtype=np.int32)
+    for i, mask in enumerate(sets.tolist() if wanted else []):
         at = np.where(letters & mask != 0, np.arange(rows), rows)
-        found[node, :-1] = np.minimum.accumulate(at[::-1])[::-1]
-    return found
+        found[i, :-1] = np.minimum.accumulate(at[::-1])[::-1]
+    return found, of.astype(np.int64)
 
 
 def _places_of(net: Net) -> tuple[np.ndarray, np.ndarray, int]:

@@ -66,7 +66,8 @@ class Places(NamedTuple):
     Attributes:
         deep: int64 (edges), the rank of the depth of the place where an edge takes its row.
         needed: int64 (nodes), the fewest rows that complete a match from a node.
-        following: int32 (nodes, rows + 1), the first row from each row on whose letters an edge of the node may take.
+        following: int32 (sets of letters, rows + 1), under SKIP TILL NEXT the first row from each row on with one of the letters.
+        letters: int64 (nodes), the set of letters that edges of the node may take.
         levels: how many depths there are.
         at_once: int64 (edges), the negated variables that look at the match, but only at variables that take no further row.
     """
@@ -74,6 +75,7 @@ class Places(NamedTuple):
     deep: np.ndarray
     needed: np.ndarray
     following: np.ndarray
+    letters: np.ndarray
     levels: int
     at_once: np.ndarray
 
@@ -210,7 +212,7 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
             stuck = np.int64(NEVER)
             if strategy == NEXT and p < stop_all:
                 if frames[depth, F_BITS] & _HELD == 0:
-                    frames[depth, F_NEXT] = places.following[node, p + 1]
+                    frames[depth, F_NEXT] = places.following[places.letters[node], p + 1]
                     frames[depth, F_EDGE] = first[node]
                     frames[depth, F_BITS] = 0
                     continue
@@ -323,7 +325,7 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
         frames[depth, F_NODE] = target
         frames[depth, F_ROW] = p
         frames[depth, F_EDGE] = first[target]
-        frames[depth, F_NEXT] = places.following[target, p + 1] if strategy == NEXT else p + 1
+        frames[depth, F_NEXT] = places.following[places.letters[target], p + 1] if strategy == NEXT else p + 1
         frames[depth, F_DEEP] = deep
         frames[depth, F_BITS] = 0
     for d in range(1, depth + 1):
