@@ -30,6 +30,7 @@ _NEEDS_AS = frozenset(
 ) | frozenset(OPTIONS)
 VARIABLE, OPTION = "a row pattern variable", "an option"
 
+UNFINISHED = ("UNFINISHED", "TIMEOUT")  # words after SHOW that ask for unfinished matches
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
 
 
@@ -200,24 +201,24 @@ class _ClauseParser:
         if not c.take_word("ALL"):
             return tree.ONE_ROW
         self._words("ROWS", "PER", "MATCH")
-        if c.take_word("WITH"):
+        if c.peek().upper != "TIMEOUT" and c.take_word("WITH"):
             self._words("UNMATCHED", "ROWS")
             return tree.WITH_UNMATCHED
-        omitted = c.take_word("OMIT")
-        if omitted or (not self._at_unfinished() and c.take_word("SHOW")):
+        if c.take_word("OMIT"):
             self._words("EMPTY", "MATCHES")
-        return tree.OMIT_EMPTY if omitted else tree.SHOW_EMPTY
-
-    def _at_unfinished(self) -> bool:
-        return self.c.at_word("SHOW") and self.c.peek().upper in ("UNFINISHED", "TIMEOUT")
+            return tree.OMIT_EMPTY
+        if c.take_word("SHOW", "EMPTY"):
+            self._words("MATCHES")
+        elif c.token.upper == "SHOW" and c.peek().kind != END and c.peek().upper not in UNFINISHED:
+            c.next()
+            self._words("EMPTY", "MATCHES")
+        return tree.SHOW_EMPTY
 
     def _unfinished(self) -> tree.Unfinished | None:
         c, start = self.c, self.c.token.start
-        if not self._at_unfinished():
+        what = next((word for word in UNFINISHED if c.take_word("SHOW", word)), None)
+        if what is None:
             return None
-        c.next()
-        what = c.token.upper
-        c.next()
         c.expect_word("MATCHES", f"after SHOW {what}")
         as_of = None
         if c.take_word("AS"):
@@ -448,6 +449,13 @@ class _ForeignClauseParser(_ClauseParser):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor, Slices(cursor))
+
+    def _unfinished(self) -> tree.Unfinished | None:
+        start = self.c.token.start
+        if self.c.take_word("WITH", "TIMEOUT"):  # of Blink, a fork of Flink
+            self._words("ROWS")
+            return tree.Unfinished("TIMEOUT", None, self.c.span(start))
+        return super()._unfinished()
 
     def _measure(self) -> tree.Measure:
         start = self.c.i
