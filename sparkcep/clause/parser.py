@@ -126,8 +126,7 @@ class _ClauseParser:
             "partition_by": self._many("PARTITION", "BY", item=self.expr),
             "order_by": self._many("ORDER", "BY", item=self._sort_item),
             "measures": self._many("MEASURES", item=self._measure),
-            "rows": self._rows(),
-            "unfinished": self._unfinished(),
+            **self._shown(),
             "skip": self._skip(),
         }
         options: dict = {}
@@ -192,6 +191,12 @@ class _ClauseParser:
         if expr.op == "col" and expr.span.of(self.c.text).upper() in ("FINAL", "RUNNING"):
             return False  # FINAL or RUNNING before a plain column, without FIRST or LAST
         return t.kind == QUOTED or (t.kind == WORD and t.upper not in _NEEDS_AS and behind.text not in ("(", ".", "=") and behind.upper != "AS")
+
+    def _shown(self) -> dict[str, object]:
+        """The members of the rows per match, and of the unfinished matches that may be named after them."""
+        start = self.c.i
+        rows = self._rows()
+        return {"rows": rows, "unfinished": self._unfinished() if self.c.i > start else None}
 
     def _rows(self) -> str:
         c = self.c

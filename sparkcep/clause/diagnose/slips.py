@@ -168,6 +168,9 @@ def _of_the_rows(cursor: Cursor, said: str) -> Slip | None:
         first = token if _is(token, "WITH") else before(cursor)
         last = next((t for t in cursor.tokens[cursor.tokens.index(other) + 1 :][:1] if _is(t, "ROWS", "MATCHES")), other)
         return Span(first.start, last.end), f"write {_UNFINISHED[other.upper]} after ONE ROW PER MATCH or ALL ROWS PER MATCH"
+    if whole_clause(said) and _is(token, "SHOW") and _is(cursor.peek(), *_UNFINISHED):
+        option = _UNFINISHED[cursor.peek().upper]
+        return Span(token.start, cursor.peek().end), f"{option} must directly follow ONE ROW PER MATCH or ALL ROWS PER MATCH. Write ONE ROW PER MATCH {option}"
     if said.startswith("expected MATCHES after SHOW") and _is(token, "ROWS"):
         return span_of(token), "the option shows matches, not rows. Write MATCHES instead of ROWS"
     if said.startswith("expected UNMATCHED in") and _is(token, "EMPTY"):
