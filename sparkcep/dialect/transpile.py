@@ -45,8 +45,8 @@ _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFI
 _OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
 _RENAMED = {_FLINK: flink.NAMES, _SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
 _TIMEOUTS = (
-    "a run that has timed out is emitted there for each branch, also of a start row with a match, and here once for each start row without a match; "
-    "at the end of bounded input time is infinite there: write AS OF TIMESTAMP '9999-12-31' after MATCHES for such runs"
+    "each branch that has timed out is emitted there, and here one run for each start row without a match. "
+    "There time is infinite at the end of bounded input: write AS OF TIMESTAMP '9999-12-31' after MATCHES for such runs"
 )
 _INTEGER_DIVISION = (_TRINO, _FLINK)
 _UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # unquoted names are in upper case there
