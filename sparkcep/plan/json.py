@@ -317,13 +317,13 @@ def is_right(found: Mapping) -> bool:
         and (selection is not None or automaton is not None or approx is found["slide"] is None)
         and (changes is None or (changes.size is not None) == (changes.speculate == "SIZE"))
         and (found["arcs"] is None or (automaton is not None and _are_arcs(found["arcs"], automaton)))
-        and (found["unfinished"] is None or _tells_unfinished(found))
+        and (found["unfinished"] is None or _shows_unfinished(found))
         and found["place"] is not None
     )
 
 
-def _tells_unfinished(found: Mapping) -> bool:
-    """Whether unfinished matches may be told beside the other options."""
+def _shows_unfinished(found: Mapping) -> bool:
+    """Whether the other options of a plan allow unfinished matches."""
     selection, order, clock = found["selection"], found["order"], found["unfinished"].clock
     return (
         selection is not None

@@ -178,7 +178,7 @@ class Unfinished(NamedTuple):
     """SHOW UNFINISHED MATCHES and SHOW TIMEOUT MATCHES.
 
     Attributes:
-        report: which runs are told beside the matches.
+        report: which unfinished matches are reported beside the matches.
         order: the input column of the first ORDER BY expression, "" without ORDER BY.
         clock: the input column with the time up to which the input is known, "" if no window is measured in time.
         line, column, text: its place.

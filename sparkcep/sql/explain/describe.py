@@ -117,12 +117,12 @@ def _written(plan: Plan) -> dict[str, str]:
 
 
 def _unfinished(plan: Plan, shown: Unfinished) -> list[str]:
-    """Says which unfinished matches are told, and by which clock windows end."""
+    """Describes the unfinished matches that are reported, and the clock that ends their windows."""
     if nullable(plan.pattern):
         return ["never unfinished: the pattern may be empty"]
     found = ["unfinished: for each start row without a match the run that got farthest (deepest place, fewest rows still needed, most rows, preferment)"]
     if shown.report == "TIMEOUT":
-        found.append("told: those that timed out")
+        found.append("only those that timed out")
     if plan.skip.mode != NEXT_ROW:
         found.append("not told: start rows inside a told run")
     if shown.clock:
