@@ -1,4 +1,4 @@
--- Which orders were not shipped within two days? An unfinished match is told from a match by its status, and says what it waits for.
+-- Which parcels were not shipped within two days? The status distinguishes unfinished matches from matches, and the last column names the next step.
 CREATE OR REPLACE TEMP VIEW parcels AS SELECT * FROM VALUES
   (1, TIMESTAMP '2024-01-01 08:00:00', 'placed'), (1, TIMESTAMP '2024-01-01 09:00:00', 'packed'), (1, TIMESTAMP '2024-01-02 10:00:00', 'shipped'),
   (2, TIMESTAMP '2024-01-01 12:00:00', 'placed'), (2, TIMESTAMP '2024-01-02 09:00:00', 'packed'),
@@ -7,7 +7,7 @@ CREATE OR REPLACE TEMP VIEW parcels AS SELECT * FROM VALUES
 
 SELECT * FROM parcels MATCH_RECOGNIZE (
   PARTITION BY parcel ORDER BY at
-  MEASURES FIRST(at) AS placed_at, MATCH_STATUS() AS status, MATCH_ENDED_AT() AS ended_at, MATCH_EXPECTED() AS expected
+  MEASURES FIRST(at) AS placed_at, MATCH_STATUS() AS status, MATCH_ENDED_AT() AS ended_at, array_join(MATCH_EXPECTED(), ' ') AS expected
   ONE ROW PER MATCH SHOW UNFINISHED MATCHES
   EVENT SELECTION SKIP TILL NEXT MATCH
   PATTERN (PLACED PACKED SHIPPED)
