@@ -346,7 +346,6 @@ def measures(draft: Draft) -> Draft:
         timed=plan.windows[0].order if plan.windows else "",
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
         ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
-        ordered=plan.order[0].column if plan.order else "",
     )
     outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:

@@ -117,6 +117,11 @@ class Inputs:
             self._named.append(Computed(name, text))
         return self._by_text[same]
 
+    @property
+    def order(self) -> str:
+        """The column of the first ORDER BY expression, "" without ORDER BY."""
+        return next((column.name for column in self._named if column.name == "__o0"), "")
+
     def columns(self) -> tuple[Computed, ...]:
         return tuple(self._named)
 

@@ -345,8 +345,8 @@ class Moments:
         values, null = _ordered(column, self.descending)
         return _as_words(values), null
 
-    def behind(self, column: pa.Array, window: Window) -> np.ndarray:
-        """Returns the moments at which windows that begin with the column's values end, the largest int64 beyond all values."""
+    def ends(self, column: pa.Array, window: Window) -> np.ndarray:
+        """Returns when windows that begin with the column's values end. It is the largest int64 after all values."""
         values, _ = _ordered(column, self.descending)
         size = _scaled(window.kind, window.size, type_of(self.type))
         if values.dtype.kind == "f":

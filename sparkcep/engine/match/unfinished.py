@@ -1,7 +1,7 @@
 """SHOW UNFINISHED MATCHES: the matches of whole partitions, and the farthest run of each start row without one.
 
-The search for matches knows nothing of runs, so they cannot change it. Afterwards each row at which a match was tried and not found
-is searched for its farthest run (:mod:`sparkcep.kernels.match.unfinished`). Such a search visits each state once.
+The search for matches knows nothing of runs, so they cannot change it. Afterwards the farthest run of each start row without a
+match is searched (:mod:`sparkcep.kernels.match.unfinished`). Such a search visits each state once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sparkcep.kernels.vm.vm import UNTAKEN
 from sparkcep.plan.options import MICROS, NUMBER
 from sparkcep.plan.records import ALL_ROWS, Unfinished, walk
 
-MATCHED = 3  # the status of a match, behind those of runs
+MATCHED = 3  # the status of a match, after those of runs
 STATUS = ("OPEN", "TIMED OUT", "BROKEN", "MATCHED")
 _NO_MOMENT = -kernels.NEVER
 MEMO_ENTRIES = 1 << 12
@@ -43,7 +43,7 @@ class UnfinishedMatches:
         self.task, self.search = task, search
         net = task.prepared.strategy.automaton
         self.deep, self.needed, self.levels = _places_of(net)
-        self.behind, self.mixed = _negated_behind(net, len(task.plan.variables))
+        self.negated_after, self.mixed = _negated_after(net, len(task.plan.variables))
         self.at_once = _at_once(task, net)
         self.expected = [[task.plan.variables[v] for v in dict.fromkeys(net.edge(e).variable for e in net.edges_of(node)) if v != ACCEPT] for node in range(net.nodes)]
         self.entries = MEMO_ENTRIES
@@ -61,12 +61,12 @@ class UnfinishedMatches:
         matches = found.chosen(np.flatnonzero(found.events[:, E_ROWS] >= 0))
         clock, moments = self._clock(chunk, over.windows)
         runs = _Runs(self, over, kernels.Starts(*self._starts(chunk, matches), self.task.plan.skip.mode == "next_row"), clock)
-        told = together([_kept(batch) for batch in runs.rounds()])
-        ended = runs.ends[: len(told.events)]
+        farthest = together([_kept(batch) for batch in runs.rounds()])
+        ended = runs.ends[: len(farthest.events)]
         if self.shown.report == "TIMEOUT":
             late = np.flatnonzero(ended[:, kernels.D_STATUS] == kernels.TIMED_OUT)
-            told, ended = told.chosen(late), ended[late]
-        both = together([matches, told])
+            farthest, ended = farthest.chosen(late), ended[late]
+        both = together([matches, farthest])
         ends = np.zeros((len(both.events), kernels.END), dtype=np.int64)
         ends[:, kernels.D_STATUS] = MATCHED
         ends[len(matches.events) :] = ended
@@ -85,7 +85,7 @@ class UnfinishedMatches:
         yield Found(chunk, chosen)
 
     def _starts(self, chunk: Chunk, matches: MatchBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows at which a match was tried and not found, and how many matches of the partition begin before each row."""
+        """Marks the rows where a match was tried and not found. Also returns how many matches of its partition begin before each row."""
         events, skip = matches.events, self.task.plan.skip
         first, sizes = events[:, E_START], events[:, E_ROWS]
         after = first + 1
@@ -107,12 +107,12 @@ class UnfinishedMatches:
         numbers = begun[:-1] - np.repeat(begun[chunk.offsets[:-1]], sizes_of)
         return (np.cumsum(taken[:-1]) <= 0).astype(np.uint8), numbers
 
-    def _clock(self, chunk: Chunk, ends: np.ndarray) -> tuple[kernels.Clock, Moments | None]:
-        """Returns when the window of each row ends, and the clock of each partition. Without a clock, moments are numbers of rows."""
+    def _clock(self, chunk: Chunk, ends: np.ndarray) -> tuple[kernels.WindowClock, Moments | None]:
+        """Returns when the window of each row ends, and the clock of each partition. Without a clock, rows are counted."""
         plan, shown = self.task.plan, self.shown
         high = np.repeat(chunk.offsets[1:], np.diff(chunk.offsets))
         if not shown.clock:
-            return kernels.Clock(np.where(ends < high, ends, kernels.NEVER), np.full(chunk.parts, _NO_MOMENT), ends, np.zeros(chunk.rows, dtype=np.uint8)), None
+            return kernels.WindowClock(np.where(ends < high, ends, kernels.NEVER), np.full(chunk.parts, _NO_MOMENT), ends, np.zeros(chunk.rows, dtype=np.uint8)), None
         column = chunk.columns[shown.order]
         moments = Moments(column.type, plan.order[0].descending)
         at, null = moments.of(column)
@@ -121,7 +121,7 @@ class UnfinishedMatches:
         differing = ends.copy()
         for w, window in enumerate(plan.windows):
             if window.kind in (MICROS, NUMBER):
-                differing[w] = closing[w] = moments.behind(column, window)
+                differing[w] = closing[w] = moments.ends(column, window)
             else:  # a row ends the window, no clock
                 closing[w] = np.where(ends[w] < high, at[np.minimum(ends[w], chunk.rows - 1)], kernels.NEVER)
         now = np.full(chunk.parts, _NO_MOMENT)
@@ -129,26 +129,26 @@ class UnfinishedMatches:
         input_clock, unknown = moments.of(_cast(chunk.columns[shown.clock], column.type))
         if chunk.rows and not unknown[0]:
             now = np.maximum(now, input_clock[0])
-        return kernels.Clock(closing, now, differing, null.astype(np.uint8)), moments
+        return kernels.WindowClock(closing, now, differing, null.astype(np.uint8)), moments
 
-    def _matched(self, both: MatchBatch, ends: np.ndarray, count: int, clock: kernels.Clock, over) -> None:
-        """Sets when each match ended: with its last row, or with the WINDOW in which a negation behind it holds."""
+    def _matched(self, both: MatchBatch, ends: np.ndarray, count: int, clock: kernels.WindowClock, over) -> None:
+        """Sets when each match ended: with its last row, or with the WINDOW of a negation after that row."""
         events = both.events[:count]
         some = np.flatnonzero(events[:, E_ROWS] > 0)
         last = events[some, E_LABELS] + events[some, E_ROWS] - 1
         ends[:count, kernels.D_ROW] = -1
         ends[:count, kernels.D_MOMENT] = _NO_MOMENT
         ends[some, kernels.D_ROW] = both.rows[last]
-        if (self.behind or self.mixed) and self.task.plan.windows[0].kind in (MICROS, NUMBER):
+        if (self.negated_after or self.mixed) and self.task.plan.windows[0].kind in (MICROS, NUMBER):
             of = both.labels[last].astype(np.int64) & 63
-            late = some[(self.behind >> of) & 1 == 1]
+            late = some[(self.negated_after >> of) & 1 == 1]
             unclear = some[(self.mixed >> of) & 1 == 1]
-            late = np.concatenate([late, unclear[[self._completed_behind(both, event, over) for event in unclear]]]) if len(unclear) else late
+            late = np.concatenate([late, unclear[[self._completed_by_negation(both, event, over) for event in unclear]]]) if len(unclear) else late
             ends[late, kernels.D_ROW] = -1
             ends[late, kernels.D_MOMENT] = clock.closing[0, events[late, E_START]]
 
-    def _completed_behind(self, matches: MatchBatch, event: int, over) -> bool:
-        """Returns whether a match was complete only with a negation behind its last row."""
+    def _completed_by_negation(self, matches: MatchBatch, event: int, over) -> bool:
+        """Returns whether a match was complete only with a negation after its last row."""
         net, (start, size, at) = self.task.prepared.strategy.automaton, matches.events[event, [E_START, E_ROWS, E_LABELS]].tolist()
         nodes = [0]
         for label in matches.labels[at : at + size].tolist():
@@ -204,7 +204,7 @@ class _Runs(KernelLoop):
 
     name = "farthest runs"
 
-    def __init__(self, owner: UnfinishedMatches, over, starts: kernels.Starts, clock: kernels.Clock) -> None:
+    def __init__(self, owner: UnfinishedMatches, over, starts: kernels.Starts, clock: kernels.WindowClock) -> None:
         super().__init__(owner.task, over.chunk)
         self.owner, self.over, self.starts, self.clock = owner, over, starts, clock
         prepared, rows = owner.task.prepared, over.chunk.rows
@@ -223,7 +223,7 @@ class _Runs(KernelLoop):
             np.empty(len(net.masks), dtype=np.int64), np.zeros((owner.entries, owner.levels), dtype=np.int64),
         )
         size = max(1024, rows // 8)
-        self.out = kernels.Told(np.zeros((size, WIDTH), dtype=np.int64), np.empty(2 * size, dtype=np.uint8), np.empty(2 * size, dtype=np.int64), np.zeros((size, kernels.END), dtype=np.int64), np.empty(size, dtype=np.int64))
+        self.out = kernels.FarthestRuns(np.zeros((size, WIDTH), dtype=np.int64), np.empty(2 * size, dtype=np.uint8), np.empty(2 * size, dtype=np.int64), np.zeros((size, kernels.END), dtype=np.int64), np.empty(size, dtype=np.int64))
 
     @property
     def ends(self) -> np.ndarray:
@@ -249,7 +249,7 @@ class _Runs(KernelLoop):
             nodes = doubled(nodes)
         while self.state[layout.S_LABELS] + self.state[layout.S_DETAIL] > len(labels):
             labels, rows = doubled(labels), doubled(rows)
-        self.out = kernels.Told(events, labels, rows, ends, nodes)
+        self.out = kernels.FarthestRuns(events, labels, rows, ends, nodes)
         self.check(sum(array.nbytes for array in self.out))
 
     def grow(self) -> None:
@@ -288,7 +288,7 @@ def _following(masks: np.ndarray, letters: np.ndarray, wanted: bool) -> tuple[np
 def _places_of(net: Net) -> tuple[np.ndarray, np.ndarray, int]:
     """Returns the rank of each edge's depth, the rows that each node needs, and the number of depths.
 
-    The depth of a place is the fewest rows with which a way from the beginning takes it.
+    The depth of a place is the fewest rows that a way from the beginning needs to take it.
     """
     far = np.iinfo(np.int32).max
     begin, needed = np.full(net.nodes, far, dtype=np.int64), np.full(net.nodes, far, dtype=np.int64)
@@ -333,9 +333,8 @@ def _at_once(task: Task, net: Net) -> np.ndarray:
     return found
 
 
-def _negated_behind(net: Net, variables: int) -> tuple[int, int]:
-    """Returns the variables after whose row a match is complete only with a negation behind it, and those where that depends on the
-    way, as masks."""
+def _negated_after(net: Net, variables: int) -> tuple[int, int]:
+    """Returns two masks of variables: a match that ends with their row always, or on some ways only, has a negation after it."""
     found = mixed = 0
     for v in range(variables):
         targets = {int(edge[E_TARGET]) for edge in net.edges if edge[E_VAR] == v}

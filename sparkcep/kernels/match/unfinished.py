@@ -1,15 +1,15 @@
 """The farthest run of each start row without a match, depth first over the net (:mod:`sparkcep.kernels.match.walk`).
 
 A run ends when it takes no further row. Then it has timed out, a row broke it, or it is open (see :func:`_ending`). Of the runs of
-a start row the one that took the deepest place is told, of these the one that lacks fewest rows, of these the one with most rows,
-and of these the preferred one. Open runs go before all others. Several ways through the pattern may take the same rows for the
-same variables. If they are equal in all of this, the nodes of all of them are told.
+a start row the farthest one is written: it took the deepest place, then lacks the fewest rows, then has the most rows, then is
+preferred. Open runs go before all others. Several ways through the pattern may take the same rows for the
+same variables. If they are equally far, the nodes of all of them are written.
 
 Runs that reach the same node with the same row, windows and values have the same ends before them. So a run is left out if an
 earlier one reached that state with a place at least as deep and at least as many rows.
 
 Example: ``A+ B C`` over rows that are A, A and B, A and B, none. From row 0 the runs A A A (depth 1) and A A B (depth 2) end before
-the last row, and A B ends before the third. A A B is told: it has the deepest place, and more rows than A B.
+the last row, and A B ends before the third. A A B is written: it has the deepest place, and more rows than A B.
 
 Arrays that other searches share are described in :mod:`sparkcep.kernels.match.walk`.
 """
@@ -61,7 +61,7 @@ D_STATUS, D_ROW, D_MOMENT, D_NODES, D_COUNT, END = range(6)
 
 
 class Places(NamedTuple):
-    """What the pattern says of a run.
+    """Depths of places and distances to a match, by the pattern alone.
 
     Attributes:
         deep: int64 (edges), the rank of the depth of the place where an edge takes its row.
@@ -86,7 +86,7 @@ class Starts(NamedTuple):
     Attributes:
         tried: uint8 (rows), 1 if a match was tried at the row and not found.
         numbers: int64 (rows), the matches of the partition that begin before the row.
-        all: whether a start row inside a told run is told, too.
+        all: whether a start row inside a written run has a run of its own.
     """
 
     tried: np.ndarray
@@ -94,14 +94,14 @@ class Starts(NamedTuple):
     all: bool
 
 
-class Clock(NamedTuple):
+class WindowClock(NamedTuple):
     """When windows end.
 
     Attributes:
-        closing: int64 (windows, rows), the moment at which a window that begins with the row ends.
+        closing: int64 (windows, rows), when a window that begins with the row ends.
         now: int64 (partitions), the clock at the end of the partition.
         differing: int64 (windows, rows), a number that two windows of one kind share only if they end at the same row and moment.
-        null: uint8 (rows), 1 if the row has no time, so that no window in time ends with it.
+        null: uint8 (rows), 1 if the row lacks a time. It ends no window of time.
     """
 
     closing: np.ndarray
@@ -111,9 +111,9 @@ class Clock(NamedTuple):
 
 
 class RunWork(NamedTuple):
-    """Working memory: frames as above, the rows that opened each window, the best run so far with its nodes, and the memo.
+    """Working memory: frames, the rows that opened each window, the best run so far with its nodes, and the memo.
 
-    ``reached`` int64 (entries, levels): the most rows with which a state was reached at each depth.
+    ``reached`` int64 (entries, levels): the most rows of a run that reached the state, for each depth.
     """
 
     frames: np.ndarray
@@ -125,7 +125,7 @@ class RunWork(NamedTuple):
     reached: np.ndarray
 
 
-class Told(NamedTuple):
+class FarthestRuns(NamedTuple):
     """The runs: events, labels and rows as those of matches, their ends, and the nodes where they end."""
 
     events: np.ndarray
@@ -355,7 +355,7 @@ def _reached(deep, size, levels, scratch, reached, state):
 
 @embedded
 def _first_refused(variables, last, until, here, conditions, rows, scratch, state):
-    """The first row behind ``last`` and before ``until`` that one of the negated variables takes, else NEVER; or an error."""
+    """The first row after ``last`` and before ``until`` that one of the negated variables takes, else NEVER; or an error."""
     for x in range(last + 1, until):
         v, mask = np.int64(0), variables
         while mask != 0:
@@ -378,7 +378,7 @@ def _ending(depth, node, last, stuck, stop_all, now, here, net, spans, negated, 
 
     Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
     window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
-    negation elsewhere refuses has no way on, and never ends.
+    negation elsewhere refuses lacks a way on, and never ends.
     """
     edges, high, s = net.edges, here[1], here[2]
     broken, closed, moment, is_open, ways = np.int64(-1), np.int64(-1), np.int64(-NEVER), False, np.int64(0)
@@ -420,7 +420,7 @@ def _ending(depth, node, last, stuck, stop_all, now, here, net, spans, negated, 
 
 @embedded
 def _closing(e, depth, s, edges, closing, opened):
-    """The moment at which the windows of an edge have ended."""
+    """When the last window of an edge ends."""
     found = closing[0, s]
     w = 1
     checked = edges[e, E_CHECK] >> 1

@@ -27,11 +27,11 @@ _UNREPEATABLE = re.compile(rf"\b(?:{'|'.join(sorted(RANDOM))})\s*\(|\bTABLESAMPL
 
 
 def check_unfinished(clause: MatchClause) -> None:
-    """Raises ClauseError for measures of unfinished matches without the option, and for options that cannot stand beside it."""
+    """Raises ClauseError for measures of unfinished matches without the option, and for options that exclude it."""
     shown = clause.unfinished
     if shown is None:
         for call in (n for measure in clause.measures for n in measure.expr.walk() if n.op == "call" and n.value in STATUSES):
-            message = f"{call.value}() tells matches from unfinished ones. Add SHOW UNFINISHED MATCHES after ONE ROW PER MATCH or ALL ROWS PER MATCH"
+            message = f"{call.value}() is a measure of unfinished matches. Add SHOW UNFINISHED MATCHES after ONE ROW PER MATCH or ALL ROWS PER MATCH"
             raise clause.error(call.span, "UNFINISHED", message, SYNTAX)
         return
     what = f"SHOW {shown.what} MATCHES"
@@ -40,8 +40,8 @@ def check_unfinished(clause: MatchClause) -> None:
     refused = [
         (clause.automaton, f"{what} cannot be used with AUTOMATON. A state that ends a run is an arc, or ON EXPIRY"),
         (clause.approx, f"{what} cannot be used with APPROX. APPROX k finds the matches that lack at most k rows"),
-        (clause.pref, f"{what} cannot be used with PREF, because an unfinished match has no score. Leave one of them out"),
-        (clause.top, f"{what} cannot be used with TOP, because an unfinished match has no rank. Leave one of them out"),
+        (clause.pref, f"{what} cannot be used with PREF, because an unfinished match lacks a score. Leave one of them out"),
+        (clause.top, f"{what} cannot be used with TOP, because an unfinished match lacks a rank. Leave one of them out"),
         (window if window is not None and window.slide is not None else None, f"{what} cannot be used with SLIDE. Leave SLIDE out"),
         (clause.changes, f"{what} cannot be used with CHANGES IN. Leave one of them out"),
         (clause.report, f"{what} cannot be used with REPORT. Leave one of them out"),
@@ -52,7 +52,7 @@ def check_unfinished(clause: MatchClause) -> None:
             raise clause.error(option.span, "UNFINISHED", message, UNSUPPORTED)
     if (chosen := selection(clause)) is not None and chosen.report == "ALL":
         at = clause.selection.span if clause.selection is not None else shown.span
-        message = f"{what} cannot be used with ALL MATCHES (the default of SKIP TILL ANY MATCH). Write FIRST MATCH: one run is told for each start row"
+        message = f"{what} cannot be used with ALL MATCHES (the default of SKIP TILL ANY MATCH). Write FIRST MATCH: each start row has one unfinished match"
         raise clause.error(at, "UNFINISHED", message, UNSUPPORTED)
     if shown.what == "TIMEOUT" and window is None and not nodes.contains(clause.pattern, nodes.Within):
         raise clause.error(shown.span, "UNFINISHED", "without WINDOW or WITHIN no match times out. Add WINDOW size, or write SHOW UNFINISHED MATCHES", SYNTAX)

@@ -85,12 +85,11 @@ class MeasureSplitter:
         arrived: the input column with ``arrival``, "" if not known.
         identity: with CHANGES IN, the SQL text that identifies a row for MATCH_ID().
         ansi: whether ANSI is on.
-        ordered: the input column of the first ORDER BY expression, "" without ORDER BY.
     """
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
-        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True, ordered: str = "",
+        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True,
     ) -> None:
         self.scope = scope
         self.ansi = ansi
@@ -98,7 +97,6 @@ class MeasureSplitter:
         self.one_row = one_row
         self.approx = approx
         self.timed = timed
-        self.ordered = ordered
         self.step = step
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
@@ -256,9 +254,9 @@ class MeasureSplitter:
         kind = STATUSES[call.value]
         if kind != "ended":
             return records.OfRun(kind)
-        if not self.ordered:
+        if not self.inputs.order:
             raise self.scope.error(call, "UNFINISHED", "MATCH_ENDED_AT() is a value of the first ORDER BY expression. Add ORDER BY")
-        return records.EndedAt(kind, self.ordered)
+        return records.EndedAt(kind, self.inputs.order)
 
     def _approximate(self, call: Expr) -> records.LeafSpec:
         scope, name = self.scope, call.value

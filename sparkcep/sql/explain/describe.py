@@ -124,7 +124,7 @@ def _unfinished(plan: Plan, shown: Unfinished) -> list[str]:
     if shown.report == "TIMEOUT":
         found.append("only those that timed out")
     if plan.skip.mode != NEXT_ROW:
-        found.append("not told: start rows inside a told run")
+        found.append("left out: start rows inside an unfinished match")
     if shown.clock:
         text = dict(plan.inputs)[shown.clock]
         latest = "min" if plan.order[0].descending else "max"
