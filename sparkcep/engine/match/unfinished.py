@@ -85,7 +85,7 @@ class UnfinishedMatches:
         yield Found(chunk, chosen)
 
     def _starts(self, chunk: Chunk, matches: MatchBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Marks the rows where a match was tried and not found. Also returns how many matches of its partition begin before each row."""
+        """Marks the rows where a match was tried and not found. Also counts the matches of the partition before each row."""
         events, skip = matches.events, self.task.plan.skip
         first, sizes = events[:, E_START], events[:, E_ROWS]
         after = first + 1

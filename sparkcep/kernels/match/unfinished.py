@@ -373,8 +373,7 @@ def _first_refused(variables, last, until, here, conditions, rows, scratch, stat
 
 @embedded
 def _ending(depth, node, last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state):
-    """How the run in the frames ends: (status, the row that broke it or an error minus 1, the moment its last window ended, its ways
-    on).
+    """How the run in the frames ends: (status, the row that broke it or an error minus 1, the end of its last window, its ways on).
 
     Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
     window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
