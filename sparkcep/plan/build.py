@@ -16,7 +16,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, unquoted
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, offered, position
+from sparkcep.errors import LIMIT, SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError, offered, position
 from sparkcep.plan.extend.approx import ALL, approx_of, check_approx
 from sparkcep.plan.extend.arcs import arcs_of, moment_column
 from sparkcep.plan.extend.automaton import AutomatonMeasures, automaton_of, check_beside
@@ -55,7 +55,7 @@ from sparkcep.plan.records import (
     has,
     walk,
 )
-from sparkcep.plan.scope import ENDINGS, PRIOR, Inputs, Scope
+from sparkcep.plan.scope import ENDINGS, PRIOR, STATUSES, Inputs, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.plan.split.measures import MeasureSplitter
 from sparkcep.settings import DEFAULT, Settings
@@ -157,7 +157,8 @@ NO_VARIABLES = {
 def options(draft: Draft) -> Draft:
     """Rejects options that cannot be combined."""
     clause = draft.clause
-    check_unfinished(clause)
+    if clause.unfinished is not None:
+        check_unfinished(clause, clause.unfinished)
     check_options(clause)
     if clause.lifetime is not None:
         raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO needs an AUTOMATON. With PATTERN write WINDOW")
@@ -375,6 +376,9 @@ def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
         for node in measure.expr.walk():
             if node.op == "call" and node.value == PRIOR:
                 raise draft.error(node.span, "PRIOR", "PRIOR can be used only in DEFINE. A measure reads the finished match")
+            if node.op == "call" and node.value in STATUSES and clause.unfinished is None:
+                message = f"{node.value}() is a measure of unfinished matches. Add SHOW UNFINISHED MATCHES after ONE ROW PER MATCH or ALL ROWS PER MATCH"
+                raise draft.error(node.span, "UNFINISHED", message, SYNTAX)
         outputs.append(Computed(measure.name, splitter.split(measure.expr)))
     return tuple(outputs)
 
@@ -489,7 +493,9 @@ def inputs(draft: Draft) -> Draft:
     if approx is not None and approx.budget is not None and approx.budget.history is not None:
         used = approx.budget.history
         columns = (*columns, Computed(HISTORY_COLUMN, history_text(used.table.of(draft.clause.text), used.published)))
-    return draft.with_(inputs=(*columns, *clock_columns(draft.clause, draft.plan, draft.scope)))
+    if draft.plan.unfinished is not None:
+        columns = (*columns, *clock_columns(draft.clause, draft.plan, draft.scope))
+    return draft.with_(inputs=columns)
 
 
 # -- automata ---------------------------------------------------------------------------------------------------------
@@ -497,7 +503,8 @@ def inputs(draft: Draft) -> Draft:
 
 def beside_automaton(draft: Draft) -> Draft:
     """Rejects options of a PATTERN, and sets WINDOW."""
-    check_unfinished(draft.clause)
+    if draft.clause.unfinished is not None:
+        check_unfinished(draft.clause, draft.clause.unfinished)
     check_beside(draft.clause)
     if draft.clause.pref or draft.clause.top:
         check_ranking(draft.clause)

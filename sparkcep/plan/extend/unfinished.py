@@ -11,14 +11,14 @@ import re
 from functools import reduce
 from operator import or_
 
-from sparkcep.clause import nodes
+from sparkcep.clause import nodes, tree
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.facts import variables_in
 from sparkcep.plan.options import MICROS, NUMBER, selection
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, Unfinished, has, walk
-from sparkcep.plan.scope import RANDOM, STATUSES, Scope
+from sparkcep.plan.scope import RANDOM, Scope
 from sparkcep.plan.split.conditions import looks_at_match, reads_labels
 
 CLOCK = "__clock"  # the input column with the clock
@@ -26,14 +26,8 @@ _VALUES = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP".split())  # va
 _UNREPEATABLE = re.compile(rf"\b(?:{'|'.join(sorted(RANDOM))})\s*\(|\bTABLESAMPLE\b(?![^;]*\bREPEATABLE\b)", re.IGNORECASE)
 
 
-def check_unfinished(clause: MatchClause) -> None:
-    """Raises ClauseError for measures of unfinished matches without the option, and for options that exclude it."""
-    shown = clause.unfinished
-    if shown is None:
-        for call in (n for measure in clause.measures for n in measure.expr.walk() if n.op == "call" and n.value in STATUSES):
-            message = f"{call.value}() is a measure of unfinished matches. Add SHOW UNFINISHED MATCHES after ONE ROW PER MATCH or ALL ROWS PER MATCH"
-            raise clause.error(call.span, "UNFINISHED", message, SYNTAX)
-        return
+def check_unfinished(clause: MatchClause, shown: tree.Unfinished) -> None:
+    """Raises ClauseError for options that exclude unfinished matches."""
     what = f"SHOW {shown.what} MATCHES"
     conjoined = next((n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Conjunct)), None)
     window = clause.window
