@@ -20,11 +20,13 @@ _NEEDED_RULE = "org.apache.spark.sql.catalyst.optimizer.OptimizeOneRowRelationSu
 ALWAYS = "always"
 AUTO, OPERATOR, FRAMES = "auto", "operator", "frames"
 ROWS, COLUMNS = "rows", "columns"
+THREAD, WALL, COUNTED = "thread", "wall", "counted"
 _MICROS = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
 }  # fmt: skip
 Reader = Callable[[str], str | None]  # returns the text of a key, or None if the key is not set
 OPERATOR_HEAD = "spark."  # the prefix of a name that spark-submit passes on
+MAX_COUNTED = 1_000_000_000  # the most nanoseconds of a step of the counting clock
 _HEAD = "sparkcep."
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -63,6 +65,8 @@ class Settings:
         max_state_bytes: the memory limit of one search, not counting its rows.
         max_steps: the step limit of one match attempt.
         max_matches: the match limit of a partition under an event selection.
+        budget_clock: the clock of BUDGET INTERVAL: thread, wall or counted, and by how many nanoseconds the counting clock advances
+            for a matching row and for a check.
         redaction: replaces parts of the texts that are shown of a statement.
 
     Example:
@@ -93,6 +97,7 @@ class Settings:
     max_state_bytes: int = 1 << 30
     max_steps: int = 2_000_000_000
     max_matches: int = 1_000_000_000
+    budget_clock: tuple[str, int, int] = (THREAD, 0, 0)
     redaction: Redaction = Redaction()
 
     @staticmethod
@@ -184,6 +189,16 @@ def _duration(key: str, text: str) -> int:
     return micros
 
 
+def _clock(key: str, text: str) -> tuple[str, int, int]:
+    """Reads the clock of BUDGET INTERVAL."""
+    found = re.fullmatch(rf"({THREAD}|{WALL})()()|({COUNTED})\s*:\s*(\d{{1,10}})\s*,\s*(\d{{1,10}})", text.strip().lower())
+    row, check = (int(found[5]), int(found[6])) if found and found[4] else (0, 0)
+    if not found or max(row, check) > MAX_COUNTED:
+        example = f"{COUNTED}:200,400 (200 ns for each matching row and 400 ns for each check)"
+        raise ClauseError("SETTING", f"{key} must be {THREAD}, {WALL}, or {COUNTED} with two numbers up to {MAX_COUNTED}, such as {example}, not {shown(text)!r}")
+    return found[1] or found[4], row, check
+
+
 _flag, _wanted = _one_of(true=True, false=False), _one_of(true=True, false=False, always=ALWAYS)
 _READERS = {  # member -> its key, and the reader of its text
     "case_sensitive": ("spark.sql.caseSensitive", _flag),
@@ -202,6 +217,7 @@ _READERS = {  # member -> its key, and the reader of its text
     "stream_several": ("sparkcep.stream.several", _flag),
     "rocksdb": ("spark.sql.streaming.stateStore.providerClass", lambda _, text: "RocksDB" in text),
     "idle": ("sparkcep.stream.idleTimeout", _duration),
+    "budget_clock": ("sparkcep.budget.clock", _clock),
     "max_state_bytes": ("sparkcep.maxStateBytes", _number(1 << 40)),
     "max_steps": ("sparkcep.maxSteps", _number(1 << 53)),
     "max_matches": ("sparkcep.maxMatchesPerPartition", _number(1 << 53)),

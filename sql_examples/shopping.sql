@@ -1,6 +1,7 @@
 -- CPR, 2011, Figure 1.1: the heaviest shoppers of expensive brands. Goods of A, B and C one after the other within 10 hours, meanwhile goods of
 -- D and E within 8 hours, all on one card; best are those that spent most in the shortest time from A to C, a dollar counting as much as an hour.
--- The best are told anew every 5 hours (UPDATE), here the 2 best of all cards together.
+-- The best are told anew every 5 hours (UPDATE), here the 2 best of all cards together. cpr/sequences/figure_1_1.sql has the figure to the letter: there the windows of the
+-- two sequences move with the whole, so D and E must lie in the last 8 hours of a window, and here anywhere within 8 hours.
 CREATE OR REPLACE TEMP VIEW purchases AS
 SELECT ccid, timestamp_ntz'2011-05-06 00:00:00' + make_dt_interval(0, hour) AS at, brand, spent FROM VALUES
   (1, 10, 'A', 300), (1, 11, 'D', 80), (1, 12, 'B', 120), (1, 13, 'E', 40), (1, 14, 'A', 310), (1, 15, 'C', 500), (1, 16, 'E', 60), (1, 17, 'C', 505),

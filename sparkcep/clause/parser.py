@@ -130,6 +130,7 @@ class _ClauseParser:
             "skip": self._skip(),
         }
         options: dict = {}
+        sequences: list[tree.Sequence] = []
         last, beside = "", []
         while True:
             begin = c.token.start
@@ -138,6 +139,10 @@ class _ClauseParser:
             if found is None:
                 break
             key, value = found
+            if key == "sequence":
+                sequences.append(value)
+                last = key
+                continue
             if key in options:
                 raise error_at(c.text, begin, c.span(begin).end, "DUPLICATE_OPTION", f"{key.upper() if key != _REPORT else _REPORT} is written twice")
             options[key] = value
@@ -160,7 +165,7 @@ class _ClauseParser:
             raise c.error(f"expected PATTERN (...) or AUTOMATON (...); the order is {_ORDER}")
         subsets = self._many("SUBSET", item=self._subset)
         defines = self._many("DEFINE", item=self._define)
-        return tree.MatchClause(**parts, **options, subsets=subsets, defines=defines, text=c.text, span=c.span(start))
+        return tree.MatchClause(**parts, **options, sequences=tuple(sequences), subsets=subsets, defines=defines, text=c.text, span=c.span(start))
 
     def _many(self, *words: str, item: Callable) -> tuple:
         """The items after these words, () if the words do not come next."""
@@ -188,8 +193,8 @@ class _ClauseParser:
     def _named_without_as(self, expr: Expr) -> bool:
         """Whether the word after a measure's expression is its name, and does not begin the clause's next part."""
         t, behind = self.c.token, self.c.peek()
-        if expr.op == "col" and expr.span.of(self.c.text).upper() in ("FINAL", "RUNNING"):
-            return False  # FINAL or RUNNING before a plain column, without FIRST or LAST
+        if self._at_sequence() or expr.op == "col" and expr.span.of(self.c.text).upper() in ("FINAL", "RUNNING"):
+            return False  # a SEQUENCE, or FINAL or RUNNING before a plain column, without FIRST or LAST
         return t.kind == QUOTED or (t.kind == WORD and t.upper not in _NEEDS_AS and behind.text not in ("(", ".", "=") and behind.upper != "AS")
 
     def _shown(self) -> dict[str, object]:
@@ -258,8 +263,20 @@ class _ClauseParser:
 
     # -- options and PATTERN --------------------------------------------------------------------------------
 
+    def _at_sequence(self) -> bool:
+        """Whether ``SEQUENCE name AS (`` comes next. In all other places SEQUENCE is a name."""
+        c = self.c
+        if not c.at_word("SEQUENCE"):
+            return False
+        if c.peek().kind == END or (c.peek().kind in (WORD, QUOTED) and c.peek(2).kind == END):
+            return True  # an unfinished text
+        return c.peek().kind in (WORD, QUOTED) and c.peek(2).upper == "AS" and (c.peek(3).text == "(" or c.peek(3).kind == END)
+
     def _option(self) -> tuple[str, object] | None:
         c, start = self.c, self.c.token.start
+        if self._at_sequence():
+            c.next()
+            return "sequence", self._sequence(start)
         if c.take_word("PATTERN"):
             c.expect_op("(", "after PATTERN")
             if c.at_op(")"):
@@ -278,7 +295,10 @@ class _ClauseParser:
             what = "NET" if c.take_word("NET") else "CHANGES"
             if what == "CHANGES":
                 c.expect_word("CHANGES", "or NET after REPORT")
-            return "report", tree.Report(what, c.span(start))
+            punctuations = c.take_word("WITH")
+            if punctuations:
+                c.expect_word("PUNCTUATIONS", "after WITH")
+            return "report", tree.Report(what, punctuations, c.span(start))
         if c.take_word("SPECULATE"):
             what = "ALL" if c.take_word("ALL") else "NONE" if c.take_word("NONE") else "SIZE"
             return "speculate", tree.Speculate(what, self.expressions.parse_operand() if what == "SIZE" else None, c.span(start))
@@ -300,6 +320,25 @@ class _ClauseParser:
                 scope = "OVERALL"
             return "top", tree.Top(k, scope, c.span(start))
         return self._of_approx()
+
+    def _sequence(self, start: int) -> tree.Sequence:
+        c, operand = self.c, self.expressions.parse_operand
+        name, name_span = c.name("a name for the sequence")
+        c.expect_word("AS", "after the name of a SEQUENCE")
+        c.expect_op("(", "before the pattern of a SEQUENCE")
+        pattern = _PatternParser(c).parse()
+        c.expect_op(")", "to close the pattern of a SEQUENCE")
+        size = step = None
+        rows = step_rows = False
+        if c.take_word("WITHIN"):
+            size, rows = operand(), c.take_word("ROWS")
+            if c.take_word("UPDATE"):
+                step, step_rows = operand(), c.take_word("ROWS")
+        begin, pref = c.token.start, None
+        if c.at_word("PREF") and c.peek().upper in ("MAX", "MIN"):
+            c.next()
+            pref = self._pref(begin, named=True)
+        return tree.Sequence(name, pattern, size, rows, step, step_rows, pref, name_span, c.span(start))
 
     def _changes(self, start: int) -> tree.Changes:
         c, column = self.c, self.expr()
@@ -374,15 +413,32 @@ class _ClauseParser:
 
     def _budget(self, start: int) -> tree.Budget:
         c = self.c
-        checks = self.expressions.parse_operand()
-        c.expect_word("CHECKS", "after the number of a BUDGET")
+        amount = self.expressions.parse_operand()
+        per = self._per(amount)
         begin = c.token.start
         history = self._history(begin) if c.take_word("USING", "HISTORY") else None
         begin = c.token.start
         explore = c.take_word("EXPLORE")
+        if history is None and c.at_word("REFILL"):
+            raise error_at(c.text, begin, c.token.end, "BUDGET", "REFILL replaces a history by a newer one. Write USING HISTORY and a table before it", SEMANTIC)
         if explore and history is None:
             raise error_at(c.text, begin, c.span(begin).end, "BUDGET", "EXPLORE looks for vectors that a history does not contain. Write USING HISTORY and a table before it", SEMANTIC)
-        return tree.Budget(checks, history, explore, c.span(start))
+        return tree.Budget(amount, per, history, explore, c.span(start))
+
+    def _per(self, amount: Expr) -> str | None:
+        """Parses the unit of a BUDGET. Returns the scope of its interval, or None for CHECKS."""
+        c = self.c
+        if c.take_word("PER"):
+            for scope in ("ROW", "PARTITION"):
+                if c.take_word(scope):
+                    return scope
+            c.expect_word("BATCH", "or ROW or PARTITION after PER")
+            return "BATCH"
+        if any(node.op == "interval" for node in amount.walk()) and not c.at_word("CHECKS"):
+            message = f"what the interval is for is missing. Write BUDGET {amount.span.of(c.text)} PER ROW, PER PARTITION or PER BATCH"
+            raise error_at(c.text, amount.span.start, amount.span.end, "BUDGET", message, SEMANTIC)
+        c.expect_word("CHECKS", "after the number of a BUDGET")
+        return None
 
     def _history(self, start: int) -> tree.HistoryTable:
         c, operand = self.c, self.expressions.parse_operand
@@ -391,6 +447,11 @@ class _ClauseParser:
         while c.take_op("."):
             self.c.name("a name after the dot")
         table = c.span(begin)
+        refill, bundles = c.take_word("REFILL"), None
+        if refill:
+            if c.token.kind == NUMBER or c.token.text in ("(", ":", "?", "-", "+"):
+                bundles = operand()
+                c.expect_word("BUNDLES", "after the number of REFILL")
         published = c.take_word("AS", "PUBLISHED")
         sketch: tuple[Expr, ...] = ()
         if c.take_word("SKETCH"):
@@ -402,25 +463,45 @@ class _ClauseParser:
                 c.expect_op(",", "between the depth and the width of a SKETCH")
                 sketch = (depth, operand())
                 c.expect_op(")", "to close SKETCH")
-        return tree.HistoryTable(table, table.of(c.text), published, sketch, c.span(start))
+        return tree.HistoryTable(table, table.of(c.text), published, sketch, refill, bundles, c.span(start))
 
     def _weight(self) -> tuple[str, Expr]:
         negated = self.c.take_op("~")
         name, _ = self.c.name("a row pattern variable or EXTRA")
         return ("~" if negated else "") + name, self.expressions.parse_operand()
 
-    def _pref(self, start: int) -> tree.Preference:
+    def _pref(self, start: int, *, named: bool = False) -> tree.Preference:
+        """Parses a preference after its word. ``named``: it is that of a sequence, so objectives may have names."""
         c = self.c
-        objectives = [self._objective()]
-        while c.take_word("AND"):
+        objectives: list[tuple[str, Expr]] = []
+        names: list[tuple[str, Span] | None] = []
+        weights: list[tuple[str, Expr]] = []
+        places: list[Span] = []
+        sequences = not named and c.at_word("SEQUENCES") and c.peek().text != "("
+        if sequences:
+            c.next()
+            if c.take_word("WEIGHTS"):
+                c.expect_op("(", "after WEIGHTS")
+                for (name, place), weight in c.listed(lambda: (c.name("the name of a sequence"), self.expressions.parse_operand())):
+                    weights.append((name, weight))
+                    places.append(place)
+                c.expect_op(")", "to close WEIGHTS")
+        while not sequences:
             objectives.append(self._objective())
+            names.append(c.name("a name for the objective") if named and c.take_word("AS") else None)
+            if not c.take_word("AND"):
+                break
         combine = None
         if c.take_word("COMBINE"):
             c.expect_word("BY", "after COMBINE")
             combine = next((word for word in ("SUM", "AVG", "MIN", "MAX", "PRODUCT") if c.take_word(word)), None)
             if combine is None:
                 raise c.error("expected SUM, AVG, MIN, MAX or PRODUCT after COMBINE BY")
-        return tree.Preference(tuple(objectives), combine, c.span(start))
+        if named:
+            places = [name[1] if name is not None else objective.span for name, (_, objective) in zip(names, objectives)]
+        return tree.Preference(
+            tuple(objectives), combine, tuple(name and name[0] for name in names) if named else (), sequences, tuple(weights), tuple(places), c.span(start)
+        )
 
     def _objective(self) -> tuple[str, Expr]:
         c = self.c

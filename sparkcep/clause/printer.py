@@ -35,6 +35,8 @@ from sparkcep.clause.tree import (
     TO_FIRST,
     WITH_UNMATCHED,
     MatchClause,
+    Preference,
+    Sequence,
     Skip,
     SortItem,
 )
@@ -72,6 +74,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
         lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
+    lines += [_sequence_text(sequence, cut, named) for sequence in clause.sequences]
     lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON {'BY ROWS ' if clause.automaton.by_rows else ''}({_items(clause.automaton, cut)})")
     if clause.lifetime:
         lines.append(f"LIFETIME TO {cut(clause.lifetime.end)}")
@@ -81,7 +84,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         punctuate = f" PUNCTUATE BY {cut(clause.changes.punctuate)}" if clause.changes.punctuate else ""
         lines.append(f"CHANGES IN {cut(clause.changes.column)}{arrival}{consecutive}{punctuate}")
     if clause.report:
-        lines.append(f"REPORT {clause.report.what}")
+        lines.append(f"REPORT {clause.report.what}{' WITH PUNCTUATIONS' if clause.report.punctuations else ''}")
     if clause.speculate:
         lines.append("SPECULATE " + (cut(clause.speculate.size) if clause.speculate.size else clause.speculate.what))
     if clause.window:
@@ -100,17 +103,17 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         line += f" OF {a.runs} MATCHES" if a.runs else ""
         line += f" INTERVALS {cut(a.intervals)}" if a.intervals is not None else ""
         if a.budget is not None:
-            line += f" BUDGET {cut(a.budget.checks)} CHECKS"
+            line += f" BUDGET {cut(a.budget.amount)} " + (f"PER {a.budget.per}" if a.budget.per else "CHECKS")
             used = a.budget.history
             if used is not None:
-                line += f" USING HISTORY {used.text}" + (" AS PUBLISHED" if used.published else "")
+                line += f" USING HISTORY {used.text}" + (" REFILL" if used.refill else "") + (f" {cut(used.bundles)} BUNDLES" if used.bundles is not None else "")
+                line += " AS PUBLISHED" if used.published else ""
                 sizes = [cut(size) for size in used.sketch]
                 line += {0: "", 1: f" SKETCH AUTO {sizes[0] if sizes else ''}", 2: f" SKETCH ({', '.join(sizes)})"}[len(sizes)]
                 line += " EXPLORE" if a.budget.explore else ""
         lines.append(line)
     if clause.pref:
-        line = "PREF " + " AND ".join(f"{d} ({cut(e)})" for d, e in clause.pref.objectives)
-        lines.append(line + (f" COMBINE BY {clause.pref.combine}" if clause.pref.combine else ""))
+        lines.append(_preference_text(clause.pref, cut, named))
     if clause.top:
         scope = {None: "", "PARTITION": " PER PARTITION", "OVERALL": " OVERALL"}[clause.top.scope]
         lines.append(f"TOP {cut(clause.top.k)}{scope}")
@@ -124,6 +127,24 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
     if clause.defines:
         lines.append("DEFINE " + ", ".join(f"{named(d.variable)} AS {cut(d.condition)}" for d in clause.defines))
     return "\n".join(lines)
+
+
+def _sequence_text(sequence: Sequence, cut: Cut, named: Quoted) -> str:
+    line = f"SEQUENCE {named(sequence.name)} AS ({_print(sequence.pattern, cut, named, 0)})"
+    if sequence.size is not None:
+        line += f" WITHIN {cut(sequence.size)}" + (" ROWS" if sequence.rows else "")
+    if sequence.step is not None:
+        line += f" UPDATE {cut(sequence.step)}" + (" ROWS" if sequence.step_rows else "")
+    return line + (" " + _preference_text(sequence.pref, cut, named) if sequence.pref else "")
+
+
+def _preference_text(pref: Preference, cut: Cut, named: Quoted) -> str:
+    names = [f" AS {named(name)}" if name is not None else "" for name in pref.names] or [""] * len(pref.objectives)
+    line = "PREF " + " AND ".join(f"{goal} ({cut(expr)}){name}" for (goal, expr), name in zip(pref.objectives, names))
+    if pref.sequences:
+        line = "PREF SEQUENCES"
+        line += f" WEIGHTS ({', '.join(f'{named(name)} {cut(weight)}' for name, weight in pref.weights)})" if pref.weights else ""
+    return line + (f" COMBINE BY {pref.combine}" if pref.combine else "")
 
 
 def _items(automaton: Automaton, cut: Cut) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.expressions import Expr
-from sparkcep.clause.nodes import Node, Var
+from sparkcep.clause.nodes import Node, Var, walk
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
 
@@ -91,9 +91,14 @@ class Changes:
 
 @dataclass(frozen=True)
 class Report:
-    """``REPORT what``: NET or CHANGES."""
+    """``REPORT what``: NET or CHANGES.
+
+    Attributes:
+        punctuations: WITH PUNCTUATIONS.
+    """
 
     what: str
+    punctuations: bool = False
     span: Span = _span()
 
 
@@ -108,20 +113,38 @@ class Speculate:
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """``USING HISTORY table [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``. ``text``: the table's name as written."""
+    """``USING HISTORY table [REFILL [m BUNDLES]] [AS PUBLISHED] [SKETCH (depth, width) | SKETCH AUTO cells]``.
+
+    Attributes:
+        table, text: the place of the table's name, and the name as written.
+        published: whether AS PUBLISHED is written.
+        sketch: depth and width, or cells.
+        refill: whether REFILL is written.
+        bundles: its number of bundles.
+    """
 
     table: Span = field(compare=False)
     text: str
     published: bool = False
-    sketch: tuple[Expr, ...] = ()  # depth and width, or cells
+    sketch: tuple[Expr, ...] = ()
+    refill: bool = False
+    bundles: Expr | None = None
     span: Span = _span()
 
 
 @dataclass(frozen=True)
 class Budget:
-    """``BUDGET checks CHECKS [USING HISTORY ... [EXPLORE]]``."""
+    """``BUDGET {amount CHECKS | amount PER {ROW | PARTITION | BATCH}} [USING HISTORY ... [EXPLORE]]``.
 
-    checks: Expr
+    Attributes:
+        amount: a number of checks, or with ``per`` an interval.
+        per: ROW, PARTITION or BATCH: the scope of the interval.
+        history: the table of USING HISTORY.
+        explore: whether EXPLORE is written.
+    """
+
+    amount: Expr
+    per: str | None = None
     history: HistoryTable | None = None
     explore: bool = False
     span: Span = _span()
@@ -154,8 +177,42 @@ class Approx:
 
 @dataclass(frozen=True)
 class Preference:
-    objectives: tuple[tuple[str, Expr], ...]  # (MAX | MIN, expression)
+    """PREF of the clause or of a sequence.
+
+    Attributes:
+        objectives: (MAX | MIN, expression) of each objective. None with ``sequences``.
+        combine: the function of COMBINE BY.
+        names: of a sequence, the name of each objective, None for an objective without one.
+        sequences: whether it is ``PREF SEQUENCES``.
+        weights: (sequence, weight) of ``PREF SEQUENCES WEIGHTS``.
+        name_spans: the places of the names, and of the sequences in WEIGHTS.
+        span: its place.
+    """
+
+    objectives: tuple[tuple[str, Expr], ...]
     combine: str | None = None
+    names: tuple[str | None, ...] = ()
+    sequences: bool = False
+    weights: tuple[tuple[str, Expr], ...] = ()
+    name_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """``SEQUENCE name AS (pattern) [WITHIN size [UPDATE step]] [PREF ...]``: a named part of PATTERN.
+
+    ``rows`` and ``step_rows``: the size and the step count rows.
+    """
+
+    name: str
+    pattern: Node
+    size: Expr | None = None
+    rows: bool = False
+    step: Expr | None = None
+    step_rows: bool = False
+    pref: Preference | None = None
+    name_span: Span = _span()
     span: Span = _span()
 
 
@@ -197,6 +254,7 @@ class MatchClause:
     selection: EventSelection | None = None
     window: Window | None = None
     approx: Approx | None = None
+    sequences: tuple[Sequence, ...] = ()
     pref: Preference | None = None
     top: Top | None = None
     subsets: tuple[Subset, ...] = ()
@@ -214,13 +272,28 @@ class MatchClause:
     def expressions(self) -> list[Expr]:
         """All expressions of the clause, over the input's rows and over the rows of a match."""
         found = [*self.partition_by, *(item.expr for item in self.order_by), *(measure.expr for measure in self.measures)]
-        found += [expr for _, expr in self.pref.objectives] if self.pref is not None else []
+        found += [expr for pref in self.preferences() for _, expr in pref.objectives]
         found += [self.unfinished.as_of] if self.unfinished is not None and self.unfinished.as_of is not None else []
         found += [self.lifetime.end] if self.lifetime is not None else []
         if self.changes is not None:
             found += [expr for expr in (self.changes.column, *self.changes.arrival, self.changes.consecutive, self.changes.punctuate) if expr is not None]
         found += self.automaton.expressions() if self.automaton is not None else []
         return [*found, *(define.condition for define in self.defines)]
+
+    def no_columns(self) -> list[tuple[Span, str]]:
+        """The places of words that were not read as columns, and of the names of objectives with the names of their sequences."""
+        named = [(sequence, sequence.pref) for sequence in self.sequences if sequence.pref is not None]
+        objectives = [(span, sequence.name) for sequence, pref in named for name, span in zip(pref.names, pref.name_spans) if name is not None]
+        return [*((span, "") for span in self.words), *objectives]
+
+    def variables(self) -> list[Var]:
+        """The variables of PATTERN and of sequences, and the names of sequences in PATTERN, in the order of the text."""
+        patterns = (self.pattern, *(sequence.pattern for sequence in self.sequences))
+        return sorted((node for pattern in patterns for node in walk(pattern) if isinstance(node, Var)), key=lambda node: node.span.start)
+
+    def preferences(self) -> list[Preference]:
+        """The preferences of the sequences, then that of the clause."""
+        return [pref for pref in (*(sequence.pref for sequence in self.sequences), self.pref) if pref is not None]
 
     def error(self, span: Span, error_class: str, message: str, sqlstate: str = SEMANTIC) -> ClauseError:
         """An error at a place of the clause."""

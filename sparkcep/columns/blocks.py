@@ -188,11 +188,15 @@ def read_block(data: np.ndarray, before: Block | None = None) -> Block:
 
 def _null_column(column: ColumnType, rows: int) -> BlockColumn:
     """Returns a column of NULLs, whose arrays have one element in memory."""
-    nulls = np.broadcast_to(np.uint8(1), rows)
+    nulls = repeated(np.ones(1, dtype=np.uint8), rows)
     if column.values is None:
-        return BlockColumn(nulls, np.empty(0, dtype=np.uint8), np.broadcast_to(np.int32(0), rows))
-    value = np.zeros(1, dtype=column.values)
-    return BlockColumn(nulls, np.broadcast_to(value, (rows, *value.shape[1:])), None)
+        return BlockColumn(nulls, np.empty(0, dtype=np.uint8), repeated(np.zeros(1, dtype=np.int32), rows))
+    return BlockColumn(nulls, repeated(np.zeros(1, dtype=column.values), rows), None)
+
+
+def repeated(value: np.ndarray, rows: int) -> np.ndarray:
+    """Returns an array of one element (1, ...) that has it in each row (rows, ...). It shares the memory."""
+    return np.broadcast_to(value, (rows, *value.shape[1:]))
 
 
 def _part(data: np.ndarray, at: int, dtype: np.dtype, count: int) -> tuple[np.ndarray, int]:

@@ -15,9 +15,10 @@ from typing import NamedTuple
 from sparkcep.compiler.emission import Emission, emission_of
 from sparkcep.compiler.net.conjunction import conjunction_automaton
 from sparkcep.compiler.net.gap_net import negated_groups, selection_automaton
+from sparkcep.compiler.net.joined_sequences import JoinedSequences, joined_sequences
 from sparkcep.compiler.net.net import E_AT_END, E_AT_START, E_NOT, Net
 from sparkcep.compiler.net.orders import Arrangement, arrangements
-from sparkcep.compiler.net.row_equalities import Far, Links, agreements_among, comparisons_of, links_of
+from sparkcep.compiler.net.row_equalities import Far, Links, agreements_among, comparisons_of, joins_all, links_of
 from sparkcep.compiler.net.skip_net import approximate_automaton
 from sparkcep.compiler.net.variable_copies import with_copies
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
@@ -45,6 +46,7 @@ from sparkcep.compiler.searches import (
     PROXIES,
     SEQUENCES,
     SIDES,
+    STREAMS,
     WALK,
 )
 from sparkcep.errors import UNSUPPORTED, ClauseError
@@ -66,6 +68,7 @@ _COSTS = {
     SEQUENCES: "O(rows), plus the combinations of rows whose score may be among the k best",
     COMPUTATIONS: "O(rows x computations in progress: one for each first row, state and values of registers)",
     SIDES: "O(rows x states x k), plus the pairs of matches whose score may be among the k best",
+    STREAMS: "O(rows x states x matches read of each sequence), plus the pairs of these; at most all matches of the sequences",
 }
 
 
@@ -104,6 +107,7 @@ class Strategy:
         sides: the automata of PATHS and SIDES, without the windows of groups.
         spans: for each of ``sides``, the windows that bound it as a whole.
         far: equalities that partition the rows of PATHS and SEQUENCES.
+        joined: the sequences of STREAMS.
         groups: the variable and the automaton of each negated group.
         shares_ends: whether matches that continue from the same state share their ends.
     """
@@ -125,6 +129,7 @@ class Strategy:
     sides: tuple[Net, ...] = ()
     spans: tuple[tuple[int, ...], ...] = ()
     far: tuple[Far, ...] = ()
+    joined: JoinedSequences | None = None
     groups: tuple[tuple[int, Net], ...] = ()
     shares_ends: bool = False
 
@@ -250,8 +255,8 @@ def _arranged(plan: Plan, found: Strategy) -> Strategy:
         return found
     orders = arrangements(plan.pattern) if ranking.terms or ranking.monotone else ()
     far = agreements_among(plan, orders) if orders else None
-    if far is None:
-        return _bounded(plan, ranking, found)
+    if far is None or (far and ranking.by_sequences and not joins_all(far, variables_in(plan.pattern, "var"))):
+        return _streamed(plan, ranking, found) or _bounded(plan, ranking, found)
     what = "a sum over the rows" if ranking.terms else "monotone in one number of each variable"
     reasons = (*found.reasons, Reason(f"the score is {what}", *ranking.place))
     return replace(
@@ -260,11 +265,31 @@ def _arranged(plan: Plan, found: Strategy) -> Strategy:
     )
 
 
+def _streamed(plan: Plan, ranking: Ranking, found: Strategy) -> Strategy | None:
+    """A rank join of named sequences, None if their matches are not ranked streams."""
+    joined = joined_sequences(plan) if ranking.by_sequences is not None else None
+    if joined is None:
+        return None
+    sides, links = [], []
+    for own in joined.plans:
+        whole = _as_paths(own, own.pattern, ranking.top)
+        linked = None if whole is None or whole[0].accepts()[0] else links_of(own, whole[0])
+        if whole is None or linked is None:
+            return None
+        sides.append(whole)
+        links.append(linked)
+    score = Reason("the score is monotone in one sum over the rows of each sequence", *ranking.place)
+    return replace(
+        found, question=BEST, search=STREAMS, cost=_COSTS[STREAMS], reasons=(*found.reasons, score), instead=found.search, sides=tuple(net for net, _ in sides),
+        spans=tuple(spans for _, spans in sides), joined=joined._replace(links=tuple(links)),
+    )
+
+
 def knows_scores(found: Strategy) -> bool:
     """Whether the walk of a strategy can bound the score of a run, as far as the plan alone shows."""
     plan = found.plan
     ranking = plan.ranking
-    if ranking is None or plan.approximate is not None or not plan.reports_all or not (ranking.terms or ranking.scored):
+    if ranking is None or plan.approximate is not None or not plan.reports_all or not (ranking.terms or ranking.scored) or ranking.moving:
         return False
     # A condition may read the number of earlier matches. A row that two sides take for one variable counts once.
     return not any(has(c, "mno") for _, conjuncts in plan.conditions for c in conjuncts) and not _shares(plan.pattern)
@@ -295,7 +320,7 @@ def _conjunction(plan: Plan) -> Strategy:
     ranking = plan.ranking
     if ranking is None or question not in (FIRST, EVERY):
         return found
-    sides = _side_automata(plan, ranking.top + 1) if ranking.by_sides and not looking else ()
+    sides = _side_automata(plan, ranking.top + 1) if ranking.by_sides and not looking and not ranking.moving else ()
     if not sides:
         return _arranged(plan, found)
     score = Reason("the score is monotone in one sum over each side", *ranking.place)
@@ -316,7 +341,8 @@ def _budgeted(plan: Plan, approx: Approx) -> Strategy:
         )  # fmt: skip
     looking, budget = _looking(plan), approx.budget
     cost = "O(rows x (checks + candidates))" if budget is not None else "O(rows x candidates)"
-    reason = Reason(f"at most {budget.checks} candidates are tried at a row", budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
+    limit = f"at most {budget.checks} candidates are tried at a row" if budget is not None and budget.pace is None else "an interval limits the candidates that are tried"
+    reason = Reason(limit, budget.line, budget.column, budget.text) if budget is not None else _at_pattern(plan, "all candidates are counted")
     return Strategy(copied, _REPORTED[approx.report], BUDGETED, cost, (reason,), program, looking, net=automaton)
 
 

@@ -95,6 +95,10 @@ def check_table(plan: Plan) -> None:
     if changes is not None and changes.report == "CHANGES" and not changes.arrival:
         message = "REPORT CHANGES over a table needs the order of the changes. Add ARRIVAL BY expr to CHANGES IN (only a stream delivers changes in order)"
         raise ClauseError("AUTOMATON", message, sqlstate=SEMANTIC, line=changes.line, column=changes.column_at, fragment=changes.text)
+    budget = plan.approximate.budget if plan.approximate is not None else None
+    if budget is not None and budget.pace is not None and budget.pace.per == "BATCH":
+        message = "BUDGET ... PER BATCH limits the micro-batches of a stream, and this is a table. Write PER PARTITION for all rows of a partition, or PER ROW"
+        raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=budget.line, column=budget.column, fragment=budget.text)
 
 
 def _check_changes(plan: Plan) -> None:
@@ -102,6 +106,7 @@ def _check_changes(plan: Plan) -> None:
     changes = plan.changes
     for there, message in (
         (changes.report != "CHANGES", "CHANGES IN over a stream needs REPORT CHANGES. Add it (SPECULATE NONE reports final matches only and never retracts them)"),
+        (plan.punctuates, "over a stream the watermark promises what punctuations promise over a table. Leave WITH PUNCTUATIONS and PUNCTUATION() out"),
         (bool(changes.arrival), "a stream delivers its changes in order. Leave ARRIVAL BY out of CHANGES IN"),
     ):
         if there:
@@ -119,8 +124,12 @@ def _check_last_rows(plan: Plan, strategy: Strategy) -> None:
 
 
 def _check_budget(plan: Plan, strategy: Strategy) -> None:
-    """Raises ClauseError if a negation under a BUDGET looks at rows that a stream cannot provide."""
+    """Raises ClauseError if a BUDGET needs what a stream lacks: the end of a partition, or rows that a negation looks at."""
     net, budget = strategy.automaton, plan.approximate.budget
+    if budget is not None and budget.pace is not None and budget.pace.per == "PARTITION":
+        raise _wrong(plan, "BUDGET ... PER PARTITION limits a partition that ends, and over a stream it never does. Write PER BATCH for all rows of a task's micro-batch, or PER ROW", at=budget)
+    if budget is not None and budget.refill is not None:
+        raise _wrong(plan, "REFILL does not stream yet. Write USING HISTORY without REFILL, and record a new history with MATCH HISTORY", UNSUPPORTED, budget)
     before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
     if any(before >> v & 1 for v, _ in strategy.groups):
         which = "a negated group before the first row of a match (the variables before it may be missing, too)"
@@ -225,6 +234,8 @@ def _kept_of_budget(plan: Plan, ever: str) -> list[str]:
         lines.append("matches that are found but not yet numbered, until no future match can begin before them")
     if approx.budget.history and not approx.budget.published:
         lines.append(f"how often each vector was tried and led to a match point, {ever}")
+    if approx.budget.pace is not None and approx.budget.pace.per == "ROW":
+        lines.append(f"how many checks fit the interval of the BUDGET, {ever}")
     if approx.budget.explore:
         lines.append(f"what agents have learned, {ever}")
     return lines

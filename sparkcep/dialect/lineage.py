@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot import lineage as sqlglot_lineage
 
-from sparkcep.clause import nodes, tree
+from sparkcep.clause import tree
 from sparkcep.dialect.clauses import clause_of
 from sparkcep.dialect.composed import beside, innermost
 from sparkcep.dialect.expressions import READ
@@ -50,8 +50,8 @@ def _derived(query: exp.Select) -> exp.Select:
     match = query.args["match"]
     clause = clause_of(match)
     automaton = clause.automaton
-    hidden = {node.name.lower() for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)}
-    hidden |= {subset.name.lower() for subset in clause.subsets}
+    hidden = {node.name.lower() for node in clause.variables()}
+    hidden |= {named.name.lower() for named in (*clause.subsets, *clause.sequences)}
     registers = {register.name.lower() for register in automaton.registers} if automaton else set()
 
     def bare(part: exp.Expr) -> exp.Expr:

@@ -65,7 +65,9 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
     """Yields the parts of the clause that the target does not support, each with a description."""
     for field in fields(clause):
         value = getattr(clause, field.name)
-        if field.compare and field.name not in _STANDARD and value is not None:
+        if field.name == "sequences":
+            yield from ((sequence.span, "SEQUENCE") for sequence in value[:1])
+        elif field.compare and field.name not in _STANDARD and value is not None:
             yield value.span, f"SHOW {value.what} MATCHES" if field.name == "unfinished" else field.name.upper()
     if clause.window is not None and (not target.within or clause.window.rows or clause.window.slide is not None):
         yield clause.window.span, "this WINDOW"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sparkcep.clause import nodes
 from sparkcep.clause.automaton import Arc, Automaton, Register, State
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import QUOTED, WORD, Span, Token, name_of, tokenize
@@ -93,9 +92,13 @@ class _Names:
         for subset in clause.subsets:
             members = ", ".join(member.name for member in subset.members)
             self._add(SUBSET, subset.name, self._token(subset.span.start), about=members)
-        for node in nodes.walk(clause.pattern):
-            if isinstance(node, nodes.Var):
-                self._add(VARIABLE, node.name, node.span)
+        for sequence in clause.sequences:
+            self._add(VARIABLE, sequence.name, sequence.name_span, about="a sequence")
+        for node in clause.variables():
+            self._add(VARIABLE, node.name, node.span)
+        for pref in clause.preferences() if clause.pref is not None and clause.pref.sequences else ():
+            for (name, _), place in zip(pref.weights, pref.name_spans):
+                self._use(VARIABLE, name, place)
         for subset in clause.subsets:
             for member in subset.members:
                 self._add(VARIABLE, member.name, self._token(member.span.start))

@@ -226,7 +226,7 @@ def load_operators() -> None:
     """Imports all operators and stages, for a process that is forked later."""
     for name in (
         "automaton.arc_history", "budget.best_effort_stream", "changelog.changelog", "frontier.cheapest_per_state", "match.backtrack", "stages.retractions",
-        "stream.sequential_window_close", "topk.topk_rows", "topk.topk_sides",
+        "stream.sequential_window_close", "topk.topk_rows", "topk.topk_sequences", "topk.topk_sides",
     ):  # fmt: skip
         importlib.import_module(f"sparkcep.engine.{name}")
 
@@ -307,9 +307,10 @@ def _cheapest_per_state(task: Task, endless: bool) -> Operator:
 def _ranked(task: Task, endless: bool) -> Operator:
     from sparkcep.engine.topk.topk_paths import TopkPaths
     from sparkcep.engine.topk.topk_rows import TopkRows
+    from sparkcep.engine.topk.topk_sequences import TopkSequences
     from sparkcep.engine.topk.topk_sides import TopkSides
 
-    ranking = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides}[task.prepared.strategy.search]
+    ranking = {s.PATHS: TopkPaths, s.SEQUENCES: TopkRows, s.SIDES: TopkSides, s.STREAMS: TopkSequences}[task.prepared.strategy.search]
     return _whole(task, ranking(task, _listing(task)).answer)
 
 
@@ -336,6 +337,7 @@ def _best_effort(task: Task, endless: bool) -> Operator:
         return BestEffortStream(task, errors)
     from sparkcep.engine.budget.best_effort import BestEffort
 
+    check_table(task.plan)
     return _whole(task, BestEffort(task, errors).answer)
 
 
@@ -372,7 +374,7 @@ def _with_changes(task: Task) -> Answer:
 # The searches whose plans do not ask for last rows. A new search is a line here.
 _OPERATORS = {
     s.ADJACENT: _adjacent, s.WALK: _walk, s.CONJUNCTION: _walk, s.PROXIES: _cheapest_per_state, s.PATHS: _ranked, s.SEQUENCES: _ranked, s.SIDES: _ranked,
-    s.BUDGETED: _best_effort,
+    s.STREAMS: _ranked, s.BUDGETED: _best_effort,
 }  # fmt: skip
 
 

@@ -30,8 +30,9 @@ from sparkcep.plan.extend.budget import (
     history_of,
     history_text,
 )
-from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, reports_changes
-from sparkcep.plan.extend.score import check_ranking, ranking_of, with_join
+from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, punctuated, reports_changes
+from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
+from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
 from sparkcep.plan.extend.unfinished import check_negations, check_unfinished, clock_columns, unfinished_of
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
@@ -120,6 +121,8 @@ def drafted(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: fr
 
 def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Draft:
     """The first draft: it has the pattern, and nothing is checked yet."""
+    if clause.sequences or (clause.pref is not None and clause.pref.sequences):
+        clause = replaced(clause)
     names, pattern, without = trees_of(clause.pattern, clause.text)
     ids = {name.lower(): i for i, name in enumerate(names)}
     plan = Plan(
@@ -131,7 +134,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         zone=settings.zone,
         case_sensitive=settings.case_sensitive,
         bounds=tuple(Bound(*bound) for bound in settings.bounds()),
-        words=tuple(Word(unquoted(span.of(clause.text)), *position(clause.text, span.start)) for span in clause.words),
+        words=tuple(Word(unquoted(span.of(clause.text)), *position(clause.text, span.start), of) for span, of in clause.no_columns()),
         idle=settings.idle,
         place=Place(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
     )
@@ -170,6 +173,8 @@ def options(draft: Draft) -> Draft:
             check_budget(clause)
     if clause.pref or clause.top or (clause.window and clause.window.slide):
         check_ranking(clause)
+    if clause.sequences:
+        check_updates(clause)
     return draft
 
 
@@ -180,6 +185,11 @@ def names(draft: Draft) -> Draft:
         last = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var) and ids[n.name.lower()] == MAX_VARIABLES)
         raise draft.error(last.span, "TOO_MANY_VARIABLES", f"the pattern has more than {MAX_VARIABLES} row pattern variables", LIMIT)
     scope = replace(draft.scope, subsets=_subsets(draft, ids, "variable of PATTERN. A subset lists variables of the pattern"))
+    if clause.sequences:
+        sequences = named(clause, draft.plan, scope)
+        scope = replace(scope, subsets=scope.subsets | {name: sequence.mask for name, sequence in sequences.items()}, sequences=sequences)
+        check_objectives(clause, scope)
+        scope = with_branches(clause, draft.plan, scope)
     # conditions under ~ and in a side of & are evaluated on the finished match
     negated = negated_in(draft.plan.pattern, draft.plan.without)
     finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
@@ -215,6 +225,8 @@ def pattern(draft: Draft) -> Draft:
     """
     defined = {define.variable.upper() for define in draft.clause.defines}
     for node in nodes.walk(draft.clause.pattern):
+        if isinstance(node, nodes.Concat) and "AS" not in defined:
+            _check_named_groups(draft, node)
         if isinstance(node, nodes.Var) and (word := node.name.upper()) in NO_VARIABLES and word not in defined and node.span.of(draft.clause.text)[0] != "`":
             message = f"{node.name} is not an operator of row patterns, and DEFINE does not name a variable {node.name}. {NO_VARIABLES[word]}"
             raise draft.error(node.span, "PATTERN_WORD", message)
@@ -226,6 +238,15 @@ def pattern(draft: Draft) -> Draft:
                 "an exclusion {- -} cannot be used with WITH UNMATCHED ROWS. Use SHOW EMPTY MATCHES or OMIT EMPTY MATCHES",
             )
     return draft
+
+
+def _check_named_groups(draft: Draft, node: nodes.Concat) -> None:
+    """Rejects ``(A B) AS S1`` in a pattern: a group gets its name in SEQUENCE."""
+    for group, word, name in zip(node.items, node.items[1:], node.items[2:]):
+        if isinstance(word, nodes.Var) and isinstance(name, nodes.Var) and word.name.upper() == "AS" and word.span.of(draft.clause.text)[0] != "`":
+            inner, name_of_group = group.span.of(draft.clause.text), name.span.of(draft.clause.text)
+            message = f"AS does not name a group inside PATTERN. Write SEQUENCE {name_of_group} AS ({inner}) before PATTERN, and {name_of_group} here"
+            raise draft.error(Span(group.span.start, name.span.end), "PATTERN_WORD", message)
 
 
 def keys(draft: Draft) -> Draft:
@@ -319,7 +340,7 @@ def costs(draft: Draft) -> Draft:
     """Sets the costs of missing and extra rows, and the number of candidates to try."""
     _check_apart(draft)
     approx = approx_of(draft.clause, draft.plan.variables)
-    return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause), history=history_of(draft.clause)))
+    return draft.with_(approximate=approx._replace(budget=budget_of(draft.clause, draft.settings), history=history_of(draft.clause)))
 
 
 def _check_apart(draft: Draft) -> None:
@@ -348,7 +369,7 @@ def measures(draft: Draft) -> Draft:
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
         ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
     )
-    outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
+    outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes(punctuated(clause)))
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
     return replace(draft, measures=splitter).with_(outputs=outputs)
@@ -540,7 +561,7 @@ def automaton_measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival_of(clause), arrived=arrived, ranked=_ranked(clause),
         identity=_identity(draft), ansi=draft.settings.ansi,
     )
-    outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
+    outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults(punctuated(clause)))
     return replace(draft, measures=splitter).with_(outputs=outputs)
 
 

@@ -332,6 +332,12 @@ def branches(pattern: tuple) -> list[Branch]:
     return found
 
 
+def straddles(pattern: tuple, mask: int) -> bool:
+    """Whether several sides of a conjunction may take rows of these variables, so that one row may serve two of them."""
+    conjunctions = (part for part in walk(pattern) if part[0] == "and")
+    return any(sum(mask & variables_in(side, "var") != 0 for side in part[1:]) > 1 for part in conjunctions)
+
+
 def occurrences(pattern: tuple) -> dict[int, tuple[int, int]]:
     """How many rows each variable has in a match, as (least, most). Numbers above MANY count as MANY."""
     parts = [occurrences(part) for part in pattern if isinstance(part, tuple)]

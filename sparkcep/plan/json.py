@@ -42,7 +42,7 @@ from sparkcep.version import __version__
 
 log = logging.getLogger("sparkcep")
 
-FORMAT = 17  # increased whenever the JSON form of plans changes; the JVM's classes have it, too (Call.java)
+FORMAT = 18  # increased whenever the JSON form of plans changes; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 
 # -- records as JSON --------------------------------------------------------------------------------------------------
@@ -386,6 +386,8 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
         return changes is not None and changes.report == "CHANGES"
     if spec.kind in ("status", "ended", "expected"):
         return found["unfinished"] is not None
+    if spec.kind == "punctuation":
+        return changes is not None and changes.report == "CHANGES" and found["rows"] == "one" and spec.column == changes.time
     if spec.kind == "agg":
         return _is_aggregate(spec)
     if spec.kind == "rows":
@@ -396,7 +398,7 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
         return approx is not None and approx.report != "HISTORY" and (spec.kind != "errors" or spec.whole == approx.whole)
     if spec.kind in ("bundle_start", "bundle_end", "bundle_size"):
         return approx is not None and approx.report == "BUNDLES"
-    if spec.kind in ("complete", "left_out", "coverage"):
+    if spec.kind in ("complete", "left_out", "allowed", "coverage"):
         return approx is not None and approx.budget is not None and approx.report != "HISTORY"
     if spec.kind.startswith("history_"):
         return approx is not None and approx.report == "HISTORY"
@@ -426,6 +428,7 @@ def _is_approximate(approx: Approx, found: Mapping) -> bool:
         and (approx.report != "BUNDLES" or found["windows"][0].kind != "none")
         and (approx.history is not None) == (approx.report == "HISTORY" or (budget is not None and budget.history != ""))
         and (approx.report != "HISTORY" or found["rows"] == "one")
+        and (budget is None or ((budget.pace is None) == (budget.checks > 0) and (budget.refill is None or budget.history != "")))
         and (budget is None or (len(budget.sketch) <= 2 and math.prod(budget.sketch) <= MAX_CELLS and (budget.history != "" or not budget.sketch) and found["rows"] != "unmatched"))
         and (not (budget or approx.history) or (found["windows"][0].kind != "none" and found["selection"].strategy == "ANY" and found["ranking"] is None))
     )
@@ -442,7 +445,10 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
         masks = [variables_in(side, "var") for side in found["pattern"][1:]] if found["pattern"][0] == "and" else []
         if len(masks) != len(sides.sides) or any(a & b for i, a in enumerate(masks) for b in masks[:i]):
             return False
-    preferred = bool(ranking.terms or monotone or sides or ranking.scored)
+    sequences = ranking.sequences
+    if any(a & b for i, a in enumerate(sequences) for b in sequences[:i]) or (ranking.by_sequences is not None and len(ranking.by_sequences.sides) != len(sequences)):
+        return False
+    preferred = bool(ranking.terms or monotone or sides or ranking.scored or ranking.by_sequences)
     return (ranking.place is not None or not preferred) and (ranking.scored is None or bool(ranking.scored.leaves)) and (not ranking.vector or ranking.vector in leaves) and (not ranking.by_engine or ranking.top > 0)
 
 

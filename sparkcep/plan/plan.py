@@ -22,6 +22,7 @@ from sparkcep.plan import json as plan_json
 from sparkcep.plan import records
 from sparkcep.plan.extend import event_time
 from sparkcep.plan.limits import MAX_IDLE, MAX_TEXT, Range
+from sparkcep.settings import COUNTED
 
 LETTERS = "__letters"
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
@@ -104,6 +105,12 @@ class Plan:
         return self.approximate is not None and self.approximate.budget is not None
 
     @property
+    def repeatable(self) -> bool:
+        """Whether a second run returns the same rows. Under BUDGET INTERVAL it does not, unless its clock counts."""
+        pace = self.approximate.budget.pace if self.approximate is not None and self.approximate.budget is not None else None
+        return pace is None or pace.clock == COUNTED
+
+    @property
     def counting(self) -> bool:
         """Whether MATCH_COUNT() is asked for: all matches that end at a row become one output row."""
         return self.approximate is None and self._counts
@@ -126,6 +133,11 @@ class Plan:
     def reports_all(self) -> bool:
         """Whether ALL MATCHES are reported."""
         return self.selection is not None and self.selection.report == "ALL"
+
+    @property
+    def punctuates(self) -> bool:
+        """Whether punctuations are among the output rows (WITH PUNCTUATIONS)."""
+        return any(leaf.spec.kind == "punctuation" for leaf in self.leaves)
 
     @property
     def non_overlapping(self) -> bool:

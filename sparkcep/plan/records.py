@@ -27,6 +27,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from sparkcep.plan.limits import (
     MAX_BOUND,
+    MAX_BUDGET_NANOS,
+    MAX_BUNDLES,
     MAX_CELLS,
     MAX_CHECKS,
     MAX_COST,
@@ -42,6 +44,7 @@ from sparkcep.plan.limits import (
     Range,
     Tree,
 )
+from sparkcep.settings import MAX_COUNTED
 
 ALL_ROWS = -1  # the mask of the universal row pattern variable
 LIKE, SUM, MEAN = OF_COLUMN = ("like", "sum", "mean")  # types of registers that follow from a column
@@ -128,11 +131,15 @@ class Place(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word of the clause that was not read as a column, and its place."""
+    """A word of the clause that must not be a column of the input, and its place.
+
+    It was not read as a column, or it is the name of an objective of the sequence ``of``.
+    """
 
     name: str
     line: Line
     column: Line
+    of: str = ""
 
 
 class LeafPlace(NamedTuple):
@@ -224,6 +231,26 @@ class Slide(NamedTuple):
     step: Annotated[str, SIZE]
 
 
+class Moving(NamedTuple):
+    """UPDATE of a sequence: its own window, which moves with the windows of the clause.
+
+    Attributes:
+        mask: the sequence's variables.
+        kind: the kind of the clause's WINDOW.
+        size: the size of the sequence's window as decimal text.
+        step: the step of its moves.
+        line, column, text: the place of its size.
+    """
+
+    mask: Annotated[int, Range(0, "sets")]
+    kind: Literal["rows", "micros", "number"]
+    size: Annotated[str, SIZE]
+    step: Annotated[str, SIZE]
+    line: Line
+    column: Line
+    text: str
+
+
 class Bound(NamedTuple):
     """A bound from the settings that differs from the default."""
 
@@ -252,11 +279,31 @@ class History(NamedTuple):
     parts: tuple[Part, ...]
 
 
+class Pace(NamedTuple):
+    """BUDGET INTERVAL: limits the time of matching rows.
+
+    Attributes:
+        nanos: the interval in nanoseconds.
+        per: what the interval is for: each row on average, all rows of a partition, or all rows of a task's micro-batch.
+        clock: the thread's processor time, the wall clock, or a clock that counts.
+        row, check: by how many nanoseconds the counting clock advances for a matching row and for a check.
+    """
+
+    nanos: Annotated[int, Range(1, MAX_BUDGET_NANOS + 1)]
+    per: Literal["ROW", "PARTITION", "BATCH"]
+    clock: Literal["thread", "wall", "counted"]
+    row: Annotated[int, Range(0, MAX_COUNTED + 1)]
+    check: Annotated[int, Range(0, MAX_COUNTED + 1)]
+
+
 class Budget(NamedTuple):
     """BUDGET: limits the candidates that are tried at each row.
 
     Attributes:
-        checks: candidates that are tried at each row.
+        checks: candidates that are tried at each row, 0 if time limits them.
+        pace: the limit by time.
+        refill: the bundles after which a partition replaces the history by what it has recorded, 0 for as many as the history has,
+            None for never.
         history: the input column that holds a history, or "".
         published: whether candidates are tried in the published order instead of our own.
         sketch: depth and width, or the number of cells, or () for no sketch.
@@ -264,7 +311,9 @@ class Budget(NamedTuple):
         line, column, text: its place.
     """
 
-    checks: Annotated[int, Range(1, MAX_CHECKS + 1)]
+    checks: Annotated[int, Range(0, MAX_CHECKS + 1)]
+    pace: Pace | None
+    refill: Annotated[int, Range(0, MAX_BUNDLES + 1)] | None
     history: Annotated[str, Column("history", ("",))]
     published: bool
     sketch: tuple[Annotated[int, Range(1, MAX_CELLS + 1)], ...]
@@ -406,6 +455,9 @@ class Ranking(NamedTuple):
         monotone: the score of single rows, if it is monotone.
         by_sides: the score of a conjunction, by its sides.
         scored: the score, if it is arithmetic that the engine computes.
+        moving: the windows of sequences with UPDATE.
+        sequences: the variables of each sequence.
+        by_sequences: the score by one sum over the rows of each sequence.
     """
 
     objectives: tuple[str, ...]
@@ -420,6 +472,9 @@ class Ranking(NamedTuple):
     monotone: Monotone | None = None
     by_sides: Conjoined | None = None
     scored: Scored | None = None
+    moving: tuple[Moving, ...] = ()
+    sequences: tuple[Annotated[int, Range(1, "sets")], ...] = ()
+    by_sequences: Conjoined | None = None
 
     @property
     def by_spark(self) -> bool:
@@ -774,6 +829,9 @@ class Arcs(NamedTuple):
     text: str
 
 
+TIME = "__o0"  # the input column of the rows' times: the first one of ORDER BY
+
+
 class Changes(NamedTuple):
     """CHANGES IN and its options. ``column``, ``same``, ``arrival``, ``consecutive``, ``punctuate`` and ``time`` are input columns.
 
@@ -828,10 +886,10 @@ class Plain(NamedTuple):
     """A measure without parameters.
 
     These are MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() if the engine
-    ranks, COMPLETE(), CHECKS_LEFT_OUT(), COVERAGE(), or (``vector``) the positions of the match's rows.
+    ranks, COMPLETE(), CHECKS_LEFT_OUT(), CHECKS_ALLOWED(), COVERAGE(), or (``vector``) the positions of the match's rows.
     """
 
-    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "coverage"]
+    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "allowed", "coverage"]
 
 
 class OfRun(NamedTuple):
@@ -967,7 +1025,17 @@ class LifetimeEdge(NamedTuple):
     column: Input
 
 
-LeafSpec = Plain | OfRun | EndedAt | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy
+class PunctuationTime(NamedTuple):
+    """PUNCTUATION(): the time of a punctuation among the output rows. Its type is that of the rows' times, which are in ``column``.
+
+    Only a clause with REPORT CHANGES WITH PUNCTUATIONS has it, and such a clause always has it.
+    """
+
+    kind: Literal["punctuation"]
+    column: Input
+
+
+LeafSpec = Plain | OfRun | EndedAt | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy | PunctuationTime
 
 
 class Leaf(NamedTuple):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from sparkcep.clause.expressions import NAMED_FUNCTIONS, TO_QUOTE, Expr, render, render_values
 from sparkcep.clause.tokens import Span, quote
+from sparkcep.clause.tree import Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, offered
 from sparkcep.plan.constants import Parameters, number
 from sparkcep.plan.limits import MAX_OFFSET, MAX_OFFSET_IN_DEFINE
@@ -22,7 +23,7 @@ ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures over all ma
 APPROXIMATE = {
     "MATCH_ERRORS": "errors", "MISSING": "missing", "ERROR_KIND": "kind",
     "BUNDLE_START": "bundle_start", "BUNDLE_END": "bundle_end", "BUNDLE_SIZE": "bundle_size",
-    "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "COVERAGE": "coverage",
+    "COMPLETE": "complete", "CHECKS_LEFT_OUT": "left_out", "CHECKS_ALLOWED": "allowed", "COVERAGE": "coverage",
 }  # measures of approximate matches, and their leaves
 _OPPOSITE = {"PREV": "NEXT", "NEXT": "PREV"}
 MAX_DIGITS = 38  # digits of a Spark DECIMAL
@@ -53,13 +54,13 @@ NOT_OF_A_ROW = {
 RANDOM = frozenset(
     "RAND RANDOM RANDN RANDSTR UNIFORM UUID SHUFFLE MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID INPUT_FILE_NAME".split()
 )  # nondeterministic Spark functions
-PRIOR = "PRIOR"
+PRIOR, SCORE_CALL = "PRIOR", "MATCH_SCORE"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
 SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
 LIFETIMES = {"MATCH_FROM": "match_from", "MATCH_TO": "match_to"}  # measures of an automaton's matches, and their leaves
 # measures of REPORT CHANGES without argument, and their leaves
-CHANGED = {"CHANGE": "change", "CHANGE_NUMBER": "change_number", "CHANGED_BY": "changed_by", "MATCH_ID": "match_id"}
+CHANGED = {"CHANGE": "change", "CHANGE_NUMBER": "change_number", "CHANGED_BY": "changed_by", "PUNCTUATION": "punctuation", "MATCH_ID": "match_id"}
 STATUSES = {"MATCH_STATUS": "status", "MATCH_ENDED_AT": "ended", "MATCH_EXPECTED": "expected"}  # measures of unfinished matches, and their leaves
 OF_MATCHES = frozenset([*STATUSES, *ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES])  # measures of whole matches, without arguments
 MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
@@ -73,10 +74,15 @@ _NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMES
 COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
 
 
-def overlooked(name: str) -> str:
-    """The message for a word that was not read as a column although the table has a column of this name."""
+def overlooked(name: str, of: str = "") -> tuple[str, str]:
+    """The error class and the message for a word that was not read as a column although the table has a column of this name.
+
+    ``of``: the sequence whose objective has the name, "" for any other word.
+    """
+    if of:
+        return "SEQUENCE", f"{name} is a column of the input, so {of}.{name} would be two things. Call the objective otherwise"
     instead = f"Write `{name}` for the column" + (f", or {name.lower()}() for the function" if name.upper() in NAMED_FUNCTIONS else "")
-    return f"the table has a column {name}, but this {name} was not read as that column. {instead}"
+    return COLUMN_OVERLOOKED, f"the table has a column {name}, but this {name} was not read as that column. {instead}"
 
 
 def _unquoted(text: str) -> str:
@@ -155,6 +161,25 @@ class Row:
 
 
 @dataclass(frozen=True)
+class NamedSequence:
+    """A SEQUENCE of the clause.
+
+    Attributes:
+        name: its name.
+        mask: its variables.
+        pref: its preference, if it has one.
+        optional: whether a match may lack it.
+        absent: for each objective, the masks of branches inside the sequence: it is left out in matches without a row of them.
+    """
+
+    name: str
+    mask: int
+    pref: Preference | None
+    optional: bool
+    absent: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
 class Scope:
     """The names of one clause.
 
@@ -165,6 +190,8 @@ class Scope:
         variables: names of the variables as written.
         tables: lower-case names that may qualify the input's columns.
         parameters: values of the statement's parameters.
+        sequences: the sequences by lower-case name.
+        whole: the rows of a reference without a variable: those of the match, or of a sequence in its preference.
     """
 
     text: str
@@ -173,6 +200,28 @@ class Scope:
     variables: tuple[str, ...]
     tables: frozenset[str] = frozenset()
     parameters: Parameters = field(default_factory=dict)
+    sequences: Mapping[str, NamedSequence] = field(default_factory=dict)
+    whole: int = ALL_ROWS
+
+    def objective(self, node: Expr) -> tuple[NamedSequence, int] | None:
+        """The sequence and the number of the objective that a column reference ``s.name`` names, None for any other node."""
+        if node.op != "col" or len(node.value) != 2:
+            return None
+        sequence = self.sequences.get(node.value[0].lower())
+        names = [name and name.lower() for name in sequence.pref.names] if sequence is not None and sequence.pref is not None else []
+        return (sequence, names.index(node.value[1].lower())) if sequence is not None and node.value[1].lower() in names else None
+
+    def scored(self, call: Expr) -> NamedSequence | None:
+        """The sequence of a call ``MATCH_SCORE(s)``, None for any other node."""
+        if call.op != "call" or call.value != SCORE_CALL or len(call.args) != 1 or call.flags:
+            return None
+        name = call.args[0].bare()
+        sequence = self.sequences.get(name.value[0].lower()) if name.op == "col" and len(name.value) == 1 else None
+        return sequence if sequence is not None and sequence.pref is not None else None
+
+    def within(self, sequence: NamedSequence) -> Scope:
+        """The scope of a sequence's objectives."""
+        return replace(self, whole=sequence.mask)
 
     def mask_of(self, name: str) -> int | None:
         """The mask of a variable or subset, None if no variable or subset has this name."""
@@ -304,7 +353,7 @@ class Scope:
                     )
             message = f"one {what.value}() call names one row pattern variable. {self._of_one(what) or 'Give each variable its own call'}"
             raise self.error(what, "MIXED_VARIABLES", message)
-        return next(iter(masks), ALL_ROWS)
+        return next(iter(masks), self.whole)
 
     def _of_one(self, what: Expr) -> str:
         """A call with the one variable that it names on columns without one, "" if a missing variable is not the mistake."""
@@ -328,7 +377,7 @@ class Scope:
         for node in self.columns(expr):
             if node.span not in inside:
                 mask = self.qualifier(node)
-                kept[ALL_ROWS if mask is None else mask] = node
+                kept[self.whole if mask is None else mask] = node
         for node in expr.walk():
             if node.op == "call" and node.value == "CLASSIFIER":
                 kept[self.classifier_mask(node)] = node
@@ -337,7 +386,7 @@ class Scope:
     def classifier_mask(self, node: Expr) -> int:
         """The mask of CLASSIFIER's argument, ALL_ROWS without one."""
         if not node.args:
-            return ALL_ROWS
+            return self.whole
         arg = node.args[0]
         if len(node.args) > 1 or arg.op != "col" or len(arg.value) != 1:
             raise self.error(node, "CLASSIFIER", "CLASSIFIER takes at most one argument, a row pattern variable")

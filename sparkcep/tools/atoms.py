@@ -15,7 +15,7 @@ from sparkcep.clause.tree import TO_FIRST, TO_LAST, MatchClause
 from sparkcep.tools.statements import Place, comments
 
 KEYWORD, NAME, EXPRESSION, PATTERN, COMMENT = "keyword", "name", "expression", "pattern", "comment"
-_SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN AUTOMATON WINDOW WITHIN LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP SUBSET DEFINE".split())
+_SECTIONS = frozenset("PARTITION ORDER MEASURES ONE ALL AFTER EVENT PATTERN AUTOMATON WINDOW WITHIN LIFETIME CHANGES REPORT SPECULATE APPROX SEQUENCE PREF TOP SUBSET DEFINE".split())
 
 
 @dataclass
@@ -55,6 +55,7 @@ class _Roles:
     names: set[int] = field(default_factory=set)  # starts of tokens that are names
     named: list[Span] = field(default_factory=list)  # spans whose words are all names
     options: list[Span] = field(default_factory=list)  # only their first word begins a section
+    sequences: list[Span] = field(default_factory=list)  # from the name of a sequence
 
 
 def atoms(text: str, place: Place) -> list[Atom]:
@@ -63,6 +64,7 @@ def atoms(text: str, place: Place) -> list[Atom]:
     out: list[Atom] = []
     at, depth, in_pattern = place.start, 0, False
     inside = [t for t in tokenize(text[: place.end]) if place.start <= t.start and t.text]
+    opening = {next(t.start for t in inside if t.start > span.start and t.text == "(") for span in roles.sequences}
     for span, token in _joined(text, inside, roles.verbatim):
         gap = _add_comments(text, at, span.start, out)
         part = next((i for i, e in enumerate(roles.expressions) if e.start <= span.start < e.end), None)
@@ -82,7 +84,8 @@ def atoms(text: str, place: Place) -> list[Atom]:
         out.append(Atom(words, kind, gap, begins, part))
         if part is None:
             opened = token.text == "(" and span.end == token.end
-            in_pattern = in_pattern or (opened and depth == 0 and len(out) > 1 and out[-2].begins and out[-2].text == "PATTERN")
+            of_pattern = len(out) > 1 and out[-2].begins and out[-2].text == "PATTERN"
+            in_pattern = in_pattern or (opened and depth == 0 and (of_pattern or span.start in opening))
             depth += opened - (token.text == ")")
             in_pattern = in_pattern and depth > 0
         at = span.end
@@ -132,7 +135,7 @@ def _roles(clause: MatchClause) -> _Roles:
     keys = [*clause.partition_by, *(item.expr for item in clause.order_by)]
     r.verbatim += [key.span for key in keys]  # the text of a key names its column in the result
     rest: list[Expr] = [m.expr for m in clause.measures] + [d.condition for d in clause.defines]
-    for node in nodes.walk(clause.pattern):
+    for node in (n for pattern in (clause.pattern, *(s.pattern for s in clause.sequences)) for n in nodes.walk(pattern)):
         if isinstance(node, nodes.Within):
             rest.append(node.size)
             if node.rows:
@@ -170,12 +173,19 @@ def _roles(clause: MatchClause) -> _Roles:
         rest += [clause.approx.intervals] if clause.approx.intervals is not None else []
         if clause.approx.budget is not None:
             used = clause.approx.budget.history
-            rest += [clause.approx.budget.checks, *(used.sketch if used is not None else ())]
+            rest.append(clause.approx.budget.amount)
+            rest += [*used.sketch, *([used.bundles] if used.bundles is not None else [])] if used is not None else []
             if used is not None:
                 r.verbatim.append(used.table)
                 r.named.append(used.table)
-    if clause.pref is not None:
-        rest += [e for _, e in clause.pref.objectives]
+    for sequence in clause.sequences:
+        rest += [e for e in (sequence.size, sequence.step) if e is not None]
+        r.names.add(sequence.name_span.start)
+        r.sequences.append(sequence.name_span)
+        r.options.append(sequence.span)
+    for pref in clause.preferences():
+        rest += [e for _, e in (*pref.objectives, *pref.weights)]
+        r.names |= {span.start for span in pref.name_spans}
     if clause.top is not None:
         rest.append(clause.top.k)
     of_automaton = (clause.automaton, clause.lifetime, clause.changes, clause.report, clause.speculate)

@@ -163,11 +163,9 @@ class _Around:
         for i, token in enumerate(tokens[:-1]):
             if token.upper == "PATTERN" and token.kind == WORD and tokens[i + 1].text == "(":
                 inside = range(i + 2, closed.get(i + 1, len(tokens)))
-                found += [
-                    tokens[k].text
-                    for k in inside
-                    if tokens[k].kind == QUOTED or (tokens[k].kind == WORD and tokens[k].upper != "PERMUTE" and not _of_a_window(tokens, k))
-                ]
+                found += _named_in(tokens, inside)
+            elif token.upper == "SEQUENCE" and token.kind == WORD and i + 3 < len(tokens) and tokens[i + 2].upper == "AS" and tokens[i + 3].text == "(":
+                found += [tokens[i + 1].text, *_named_in(tokens, range(i + 4, closed.get(i + 3, len(tokens))))]
         return list(dict.fromkeys([*found, *_heads_of(tokens, "SUBSET", "="), *_heads_of(tokens, "DEFINE", "AS")]))
 
     def states(self) -> list[str]:
@@ -175,6 +173,11 @@ class _Around:
 
     def registers(self) -> list[str]:
         return _heads_of(self._tokens, "REGISTER")
+
+
+def _named_in(tokens: list[Token], inside: range) -> list[str]:
+    """Returns the names in a row pattern."""
+    return [tokens[k].text for k in inside if tokens[k].kind == QUOTED or (tokens[k].kind == WORD and tokens[k].upper != "PERMUTE" and not _of_a_window(tokens, k))]
 
 
 def _of_a_window(tokens: list[Token], k: int) -> bool:

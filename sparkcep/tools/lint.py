@@ -20,6 +20,7 @@ from sparkcep.clause.tree import PAST_LAST, TO_FIRST, MatchClause
 from sparkcep.errors import ClauseError, nearest, offset, position
 from sparkcep.plan.extend.approx import ALL, report
 from sparkcep.plan.extend.arcs import reads_texts
+from sparkcep.plan.extend.sequences import replaced
 from sparkcep.plan.facts import first_variables, nullable, occurrences, tree_of
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
@@ -145,8 +146,9 @@ def _of_error(error: ClauseError) -> Finding:
 
 
 def _judged(text: str, place: Place) -> Iterator[Finding]:
+    clause = replaced(place.clause)  # the rules see the patterns of sequences
     for code, rule in RULES.items():
-        for span, message in rule.check(place.clause):
+        for span, message in rule.check(clause):
             where = span or place.word
             fragment = where.of(text).split("\n")[0][:60]
             yield Finding(code, rule.severity, *position(text, where.start), fragment, message)
@@ -328,7 +330,7 @@ def _unused_subset(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
 
 @_rule("MISSPELLED_VARIABLE", WARNING)
 def _misspelled(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
-    known = [*(n.name for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var)), *(s.name for s in clause.subsets)]
+    known = [*(n.name for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Var)), *(s.name for s in (*clause.subsets, *clause.sequences))]
     variables = {k.lower() for k in known}
     # The table's name or alias, which also qualifies columns, precedes the clause.
     ahead = set(re.findall(r"\w+", clause.text[: clause.span.start].lower()))
@@ -446,8 +448,7 @@ def _expressions(clause: MatchClause) -> Iterator[Expr]:
     yield from (m.expr for m in clause.measures)
     yield from (d.condition for d in clause.defines)
     yield from clause.automaton.expressions() if clause.automaton is not None else ()
-    if clause.pref is not None:
-        yield from (e for _, e in clause.pref.objectives)
+    yield from (e for pref in clause.preferences() for _, e in pref.objectives)
 
 
 def _null_first(expr: Expr, variable: str, sure: bool = False) -> Expr | None:

@@ -20,7 +20,7 @@ SASE_SHARE = 5  # sase takes one in so many of the rows
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "sequences", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
     parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, 1000 as often as Zipf has it, or symbols of eight rows each")
     parser.add_argument("--partitions", type=int, default=4, help="suite: partitions of an exchange")
     parser.add_argument("--ways", default="floor,sparkcep,rows,plain", help="suite: which of these ways are measured")
+    parser.add_argument("--time", action="store_true", help="budget: by time instead of checks")
     parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and streams by itself: rounds that count")
     parser.add_argument("--flink", metavar="PYTHON", help="streams: a Python that has apache-flink, whose MATCH_RECOGNIZE takes the same rows")
     parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
@@ -69,14 +70,18 @@ def main() -> None:
         from . import acep
 
         results["acep"] = acep.run(options.rows // 2, options.figures)
+    if options.part in ("sequences", "all"):
+        from . import sequences
+
+        results["sequences"] = sequences.run()
     if options.part in ("cpr", "all"):
         from . import cpr
 
         results["cpr"] = cpr.run()
     if options.part in ("budget", "all"):
-        from . import budget
+        from . import budget, budget_time
 
-        results["budget"] = budget.run(options.rows, options.figures)
+        results["budget"] = (budget_time if options.time else budget).run(options.rows, options.figures)
     if options.part in ("afa", "all"):
         from . import afa
 

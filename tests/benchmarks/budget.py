@@ -132,11 +132,11 @@ ORDERS = (FIFO, LEAST_COST, *(f"history g = {g}" for g in INTERVALS), PROMISING)
 
 
 class Clause:
-    """A query with some report, prepared for its streams. ``used``: the order of a history, if one is used."""
+    """A query with some report, prepared for its streams. ``used``: the order of a history, if one is used. ``more``: REFILL."""
 
-    def __init__(self, report: str, used: str = "", query: Query = LETTERS_QUERY, sketch: str = "") -> None:
+    def __init__(self, report: str, used: str = "", query: Query = LETTERS_QUERY, sketch: str = "", more: str = "") -> None:
         measures = "" if "HISTORY" in report else "MEASURES LAST(ts) AS point"
-        using = {"": "", "published": f" USING HISTORY h AS PUBLISHED{sketch}", "promising": f" USING HISTORY h{sketch}"}[used]
+        using = {"": "", "published": f" USING HISTORY h{more} AS PUBLISHED{sketch}", "promising": f" USING HISTORY h{more}{sketch}"}[used]
         self.plan = make_plan(parse_clause(query.text.format(measures=measures, report=report + using)))
 
     def table(self, rows: Stream, history: list[dict] | None = None) -> pa.Table:
@@ -348,17 +348,17 @@ def lettered(rows: int, letters: int) -> tuple[Stream, Query]:
 def watched() -> Iterator[list[tuple[int, int]]]:
     """Inside, each search notes how many runs it held at most, and the bytes of all that it worked with."""
     held: list[tuple[int, int]] = []
-    count = BestEffort._count
+    count = BestEffort.count
 
     def noted(self, search) -> None:
         held.append((int(search.state[F_USED]), search.nbytes()))
         count(self, search)
 
-    BestEffort._count = noted
+    BestEffort.count = noted  # type: ignore[method-assign]
     try:
         yield held
     finally:
-        BestEffort._count = count
+        BestEffort.count = count  # type: ignore[method-assign]
 
 
 def _held(rows: int) -> dict:

@@ -43,6 +43,21 @@ def arrival(found: dict, path: Path) -> None:
     _saved(figure, path)
 
 
+def times(found: dict, micros: list[float], path: Path) -> None:
+    """Match points found against the time of a row, a line for each order (Figures 9 and 10)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    for i, (name, lines) in enumerate(found.items()):
+        axes = figure.add_subplot(2, 2, i + 1, title=name, xscale="log", xlabel="microseconds a row", ylabel="match points found")
+        for order, shares in lines.items():
+            axes.plot(micros, [points for points, _ in shares], marker="o", markersize=3, label=order)
+        axes.set_ylim(0, 1.05)
+        if i == 0:
+            axes.legend(fontsize=7)
+    _saved(figure, path)
+
+
 def memory(found: dict, path: Path) -> None:
     """The size of a history, and of its sketch, against the letters of the pattern (Figures 11 and 13)."""
     from matplotlib.figure import Figure

@@ -12,7 +12,8 @@ from tests.selection import one_in
 
 FOLDER = Path(__file__).resolve().parents[2] / "sql_examples"
 OF_AFA = sorted((FOLDER / "afa").glob("*.sql"))  # the AFA paper's, each with its picture
-FILES = sorted([*FOLDER.glob("*.sql"), *OF_AFA])
+OF_CPR = sorted((FOLDER / "cpr" / "sequences").glob("*.sql"))  # with their rows; others of CPR read the lab's data
+FILES = sorted([*FOLDER.glob("*.sql"), *OF_AFA, *OF_CPR])
 STATEMENT_FILES = sorted(p for p in FOLDER.rglob("*.sql") if "dbt" not in p.parts)  # what dbt reads is no SQL yet
 
 
@@ -38,6 +39,7 @@ def test_example(spark, path):
 def test_there_are_examples():
     assert len(FILES) >= 14 + len(OF_AFA)
     assert len(OF_AFA) >= 10
+    assert len(OF_CPR) >= 7
 
 
 @pytest.mark.parametrize("path", OF_AFA, ids=[p.stem for p in OF_AFA])

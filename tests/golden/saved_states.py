@@ -40,6 +40,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.registers.register_code import register_type
 from sparkcep.compiler.stream_rules import check_stream
 from sparkcep.engine.automaton.arc_history import JournalArcs, Moment, arrived, with_table
+from sparkcep.engine.core.effort import Totals
 from sparkcep.engine.core.task import Prepared
 from sparkcep.engine.factory import OpenPartitions, prepare
 from sparkcep.engine.match import early_emission
@@ -144,7 +145,7 @@ def rows_of(plan: Plan) -> list[Event]:
 
 def planned(clause: str, options: dict[str, str]) -> Plan:
     """The plan of a clause over a stream."""
-    plan = without_catching(make_plan(parse_clause(clause), settings=Settings(prefilter=False)))
+    plan = without_catching(make_plan(parse_clause(clause), settings=Settings(prefilter=False, budget_clock=("counted", 200, 400))))
     plan = replace(plan, idle=int(options.get("idleTimeout", 0)))
     if "partitions" not in options:
         check_stream(plan)
@@ -237,7 +238,7 @@ class Runner:
 def counted(engine: OpenPartitions) -> list[int]:
     """How many matches an engine has emitted, and the totals of its checks under a BUDGET."""
     task = engine.task
-    return [task.matches, *(task.totals.values() if task.plan.budgeted else [])]
+    return [task.matches, *(task.totals.values()[: Totals.names().index("blocks")] if task.plan.budgeted else [])]
 
 
 def _time(due: int) -> str:
@@ -321,7 +322,7 @@ class BucketRunner(Runner):
 
     def summary(self) -> str:
         found = (f"bucket {i}, watermark {b.watermark}, {b.keys.num_rows} keys, {b.kept} rows, {b.pending} pending" for i, b in enumerate(self.buckets))
-        return f"saved: {'; '.join(found)}; counted: {[list(counts) for counts in self.counts]}"
+        return f"saved: {'; '.join(found)}; counted: {[list(counts[: counts._fields.index('blocks')]) for counts in self.counts]}"
 
     def saved(self) -> str:
         lines = [self.summary()]

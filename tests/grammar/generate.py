@@ -116,6 +116,7 @@ class Generator:
         while True:
             out: list[Piece] = []
             self.options: set[str] = set()
+            self.after, self.named = "", False  # the option written last, and whether objectives may have names
             self._expand(start, start, 0, False, out)
             _mend_bounds(out)
             # Two tokens that read as a longer construct (README "Names") make another sentence or none: draw again.
@@ -131,10 +132,20 @@ class Generator:
         flat = nesting > self.max_nesting or (nesting > 0 and len(out) > self.limit)
         production = self._choose(name, flat)
         if name == "option":  # each at most once, which the grammar leaves to its README
-            chosen = production.expansion[0].name
+            chosen = str(production.expansion[0].name)
+            of_sequence, self.after = self.after == "sequence" and chosen == "pref", chosen
+            self.named = of_sequence
+            if of_sequence or chosen == "sequence":
+                chosen = ""
+            if chosen in self.options or (chosen in ("pref", "pref_sequences") and {"pref", "pref_sequences"} & self.options):
+                return
             if chosen in self.options or (chosen in ("weights", "approx_report", "budget") and "approx" not in self.options):
                 return
-            self.options.add(production.expansion[0].name)
+            self.options |= {chosen} if chosen else set()
+        elif name == "objective_name" and not self.named:
+            return
+        elif name == "pattern":
+            self.after = name
         shown = rule_name if name.startswith("_") else name
         for symbol in production.expansion:
             if isinstance(symbol, NonTerminal):

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from lark import Tree
 
 from sparkcep import rewrite
 from sparkcep.clause.expressions import Expr
@@ -133,8 +134,10 @@ def in_the_grammar(clause: MatchClause) -> bool:
     Sizes and counts are numbers or intervals; no word of expressions is a function's or a column's name, and no expression is a row
     of several.
     """
-    numbers: list[Expr] = []
-    extents: list[tuple[Expr, bool]] = []
+    numbers: list[Expr] = [weight for pref in clause.preferences() for _, weight in pref.weights]
+    extents: list[tuple[Expr, bool]] = [
+        (e, rows) for s in clause.sequences for e, rows in ((s.size, s.rows), (s.step, s.step_rows)) if e is not None
+    ]
     if clause.approx:
         numbers += [clause.approx.k, *(w for _, w in clause.approx.weights)]
     if clause.window:
@@ -143,12 +146,14 @@ def in_the_grammar(clause: MatchClause) -> bool:
             extents.append((clause.window.slide, clause.window.slide_rows))
     if clause.speculate is not None and clause.speculate.size is not None:
         extents.append((clause.speculate.size, False))
-    groups = [(node.size, node.rows) for node in walk(clause.pattern) if isinstance(node, Within)]
+    patterns = [clause.pattern, *(sequence.pattern for sequence in clause.sequences)]
+    groups = [(node.size, node.rows) for pattern in patterns for node in walk(pattern) if isinstance(node, Within)]
     return (
         all(map(is_number, numbers))
         and all(is_constant(e) for e, _ in extents)
         and all((e.op == "interval" and not rows) or is_number(e) for e, rows in groups)
         and (clause.top is None or (is_number(clause.top.k) and clause.top.k.value.isdigit()))
+        and not any(measure.name.upper() == "SEQUENCE" for measure in clause.measures)  # the grammar reads it only after AS
         and not any((e.op, e.value) == ("special", "row") for top in expressions_of(clause) for e in top.walk())
         and not any(is_expression_word(e, clause.text) for top in expressions_of(clause) for e in top.walk())
     )
@@ -164,7 +169,7 @@ def expressions_of(clause: MatchClause) -> Iterator[Expr]:
     yield from clause.partition_by
     yield from (item.expr for item in clause.order_by)
     yield from (measure.expr for measure in clause.measures)
-    yield from (objective for _, objective in (clause.pref.objectives if clause.pref else ()))
+    yield from (objective for pref in clause.preferences() for _, objective in pref.objectives)
     yield from (definition.condition for definition in clause.defines)
     yield from clause.automaton.expressions() if clause.automaton else ()
     yield from [clause.lifetime.end] if clause.lifetime else []
@@ -172,10 +177,14 @@ def expressions_of(clause: MatchClause) -> Iterator[Expr]:
 
 
 def breaks_a_side_condition(text: str) -> bool:
-    """What the grammar leaves to its README and the parser checks: each option once, sound quantifier bounds."""
+    """Whether a text breaks a rule of the README that the parser checks: options once, sound bounds, names of objectives."""
     found = tree(text)
     assert found is not None
-    options = [child.data for child in found.children if child.data in OPTIONS]
+    parts = [child for child in found.children if child.data in OPTIONS]
+    own = {i for i, part in enumerate(parts) if part.data == "pref" and i and parts[i - 1].data == "sequence" and _follows(found, parts[i - 1], part)}
+    options = ["pref" if p.data == "pref_sequences" else p.data for i, p in enumerate(parts) if p.data != "sequence" and i not in own]
+    if any(i not in own and any(part.find_data("objective_name")) for i, part in enumerate(parts)):
+        return True
     if len(options) != len(set(options)) or ({"weights", "approx_report", "budget"} & set(options) and "approx" not in options):
         return True
     for node in found.iter_subtrees():
@@ -185,7 +194,13 @@ def breaks_a_side_condition(text: str) -> bool:
     return False
 
 
-OPTIONS = {"event_selection", "window", "lifetime", "approx", "weights", "approx_report", "budget", "pref", "top"}
+def _follows(found: Tree, first: Tree, second: Tree) -> bool:
+    """Whether no other part of the clause is between two parts."""
+    places = [id(child) for child in found.children]
+    return places.index(id(second)) == places.index(id(first)) + 1
+
+
+OPTIONS = {"sequence", "pref_sequences", "event_selection", "window", "lifetime", "approx", "weights", "approx_report", "budget", "pref", "top"}
 BOUNDED = {"exactly", "at_most", "bounded"}
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import permutations
 
 from tests.oracle.agents import Agents
+from tests.oracle.pace import Pace
 
 START = 0
 
@@ -150,9 +152,12 @@ class Answer:
     tried: Counter = field(default_factory=Counter)
     left: Counter = field(default_factory=Counter)
     coverage: dict = field(default_factory=dict)
+    pace: Pace | None = None
     visits: Counter = field(default_factory=Counter)
     points: dict = field(default_factory=dict)
+    allowed: dict = field(default_factory=dict)
     agents: int = 0  # that began
+    refills: int = 0
 
 
 @dataclass
@@ -171,6 +176,9 @@ class Budgeted:
     intervals: int = 1
     above: str = ""  # a variable whose rows have a greater value than the first row of their run
     explore: bool = False
+    pace: Callable[[int], Pace] | None = None  # the control of a partition with that many matching rows, in place of ``checks``
+    limit: str = ""  # what is written of it
+    refill: int = 0  # bundles after which what the partition has recorded becomes the history
     points: dict | None = None  # {vector: match points} of the history; with them candidates are tried in our own order
 
     def answer(self, letters, times, recorded=None, values=(), turns=None) -> Answer:
@@ -220,7 +228,16 @@ class Budgeted:
             return self.vector(run, 0, 0, times, i, self.intervals)[2:]
 
         agents = Agents(places, self.takes, self.k, ages, lambda run, q, cost: take(run or Run(), q, cost)) if self.explore else None
+        matching = [any(letter in self.takes[variable] for variable, _, _ in places.variable.values()) for letter in letters]
+        pace = self.pace(sum(matching)) if self.pace else None
         for i, letter in enumerate(letters):
+            if pace and matching[i]:
+                self.checks = answer.allowed[i] = pace.allowed()
+            if self.refill and matching[i] and self._closed(answer, times, i):
+                self._replace(answer, times)
+                if promises:
+                    promises.of_tries, promises.of_led = [], []
+                    promises.read(self, places)
             if turns and i in turns:
                 self.history, self.points, self.intervals = turns[i]
                 if promises:
@@ -237,12 +254,14 @@ class Budgeted:
                 candidates = self._best(candidates, i, places, values, Fates(self, places, letters, times))
             led.clear()
             used, seeds = 0, []
-            if agents and any(letter in self.takes[variable] for variable, _, _ in places.variable.values()):
+            if agents and matching[i]:
                 seeds = [(q, cost) for run, q, cost in candidates if not run.rows]
                 used = agents.row(i, letter, lambda run, i=i: abs(times[i] - times[run.rows[0]]) >= self.window, seeds, len(candidates), self.checks)
             exploring = False
             tried = self._tried(candidates, times, i, answer, promises, used)
             answer.tried[i], answer.left[i] = len(tried) + used, len(candidates) - len(tried)
+            if pace and matching[i]:
+                pace.made(answer.tried[i])
             made = [take(*candidate) for candidate in tried]
             runs += filter(None, made)
             # where all are tried, an agent begins with a run that begins, at no cost
@@ -251,8 +270,27 @@ class Budgeted:
                 agents.begin(next(run for run, (before, *at) in zip(made, tried) if not before.rows and tuple(at) == seed), *seed)
             if promises:
                 promises.led(led)
+        answer.pace = pace
         answer.agents = sum(agents.begun.values()) if agents else 0
         return answer
+
+    def _bundles(self, answer, times):
+        return bundle_points({point for reached in answer.points.values() for point in reached}, times, self.window)
+
+    def _closed(self, answer, times, i):
+        """Whether the last of the bundles that fill the copy is closed at a row."""
+        groups = self._bundles(answer, times)
+        return len(groups) >= self.refill and abs(times[i] - times[groups[-1][-1]]) > self.window
+
+    def _replace(self, answer, times):
+        """Makes the recorded vectors the history, and starts over with recording."""
+        number = {point: n for n, group in enumerate(self._bundles(answer, times)) for point in group}
+        vectors = {*answer.visits, *answer.points}
+        self.history = {v: (max(answer.visits[v], 1), tuple(sorted({number[p] for p in answer.points.get(v, ())}))) for v in vectors}
+        self.points = None if self.points is None else {v: len(answer.points.get(v, ())) for v in vectors}
+        answer.visits.clear()
+        answer.points.clear()
+        answer.refills += 1
 
     def vector(self, run, q, cost, times, i, g):
         start, last = (run.rows[0], run.rows[-1]) if run.rows else (i, i)

@@ -71,15 +71,16 @@ def by_count(match, rows):
     return (*match[:-1], len(rows))
 
 
-def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=oracle.matches, by=None):
+def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=oracle.matches, by=None, punctuations=False):
     """The changes of the matches as (change, ``at`` of its cause or None, match, ``at`` of its rows), a match as the oracle of
     automata has it. ``ahead``:
     SPECULATE, None for ALL; ``key``: by what a match and its rows are compared; ``arcs``: what comes and goes of
     :mod:`tests.oracle.arcs`; ``find``: what gives the matches of rows, each of which begins with the names of its first and last
-    row; ``by``: PUNCTUATE BY."""
+    row; ``by``: PUNCTUATE BY. ``punctuations``: WITH PUNCTUATIONS, which are ("punctuate", ``at``, time, ())."""
     left(changes, by=by)  # whether they make sense
     out, there, held = [], [], []
     promised, due, before = None, float("-inf"), []  # due: when arcs ON EXPIRY are taken, which follows what a punctuation releases
+    reached, seen = None, False  # the greatest effective punctuation, and whether a row has come
     of_rows, moment = None, arcs.moment() if arcs is not None else None
 
     def name(row):
@@ -115,6 +116,7 @@ def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=orac
                 continue
         else:
             what = kind(change)
+        seen = seen or what in ("insert", "retract")
         if what == "punctuate" and by is not None and change[by] is not None:
             continue
         if what in ("punctuate", "arc"):
@@ -127,6 +129,10 @@ def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=orac
                 release(change["at"], promised + ahead)
             due = promised
             told(change["at"])
+            if reached is None or promised > reached:
+                reached = promised
+                if punctuations and seen:
+                    out.append(("punctuate", change["at"], promised, ()))
         elif change["id"] is None:
             continue
         elif what == "insert":

@@ -122,6 +122,18 @@ def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, 
     return None if tests is None else tuple(found)
 
 
+def joins_all(far: tuple[Far, ...], variables: int) -> bool:
+    """Whether equalities of one column of each variable join all variables of a mask."""
+    columns: dict[int, str] = {}
+    groups: list[set[int]] = []
+    for pair, names in far:
+        if any(columns.setdefault(variable, name) != name for variable, name in zip(pair, names)):
+            return False
+        met = [group for group in groups if group & set(pair)]
+        groups = [group for group in groups if group not in met] + [set(pair).union(*met)]
+    return len(groups) == 1 and sum(1 << v for v in groups[0]) & variables == variables
+
+
 class Compared(NamedTuple):
     """A column of each row of a variable is ``=``, ``<=`` or ``>=`` a column of the last row of the variables in ``mask``."""
 
@@ -147,7 +159,7 @@ def _tests(plan: Plan) -> dict[int, list[_Test]] | None:
     """The comparisons of each variable. None if a condition that looks at the match is not a comparison."""
     tests: dict[int, list[_Test]] = {}
     for variable, conjuncts in plan.conditions:
-        for tree in (part for conjunct in filter(looks_at_match, conjuncts) for part in _conjuncts(conjunct)):
+        for tree in (part for conjunct in filter(looks_at_match, conjuncts) for part in conjuncts_of(conjunct)):
             test = _test(tree, variable)
             if test is None:
                 return None
@@ -172,13 +184,19 @@ def _agreements(plan: Plan, automaton: Net, tests: dict[int, list[_Test]]) -> tu
     return tuple(found)
 
 
-def _conjuncts(tree: tuple) -> Iterator[tuple]:
+def conjuncts_of(tree: tuple) -> Iterator[tuple]:
     """The conjuncts of a tree: the parts that must all be true."""
     if tree[:2] == ("call", "and"):
         for part in tree[2:]:
-            yield from _conjuncts(part)
+            yield from conjuncts_of(part)
     else:
         yield tree
+
+
+def comparisons_in(tree: tuple, variable: int) -> Compared | None:
+    """The comparison that a conjunct of a variable's condition is, None for any other conjunct."""
+    test = _test(tree, variable)
+    return None if test is None else Compared(variable, test.mask, test.operation, test.own, test.other)
 
 
 def _test(tree: tuple, variable: int) -> _Test | None:

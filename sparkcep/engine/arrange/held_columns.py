@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.blocks import BlockColumn
+from sparkcep.columns.blocks import BlockColumn, repeated
 from sparkcep.kernels.arrange import texts as kernels
 
 
@@ -31,17 +31,16 @@ class HeldColumn(NamedTuple):
         if column.ends is None:
             return HeldColumn(column.values, column.nulls, None)
         if not len(column.values):
-            return HeldColumn(column.values, column.nulls, np.broadcast_to(np.int64(0), len(column.ends) + 1))
+            return HeldColumn(column.values, column.nulls, _no_texts(len(column.ends)))
         return HeldColumn(column.values, column.nulls, np.concatenate([[0], column.ends]).astype(np.int64))
 
     @staticmethod
     def of_nulls(like: HeldColumn, rows: int) -> HeldColumn:
         """Returns NULLs of another column's type. Their arrays have one element in memory."""
-        nulls = np.broadcast_to(np.uint8(1), rows)
+        nulls = repeated(np.ones(1, dtype=np.uint8), rows)
         if like.offsets is not None:
-            return HeldColumn(np.empty(0, dtype=np.uint8), nulls, np.broadcast_to(np.int64(0), rows + 1))
-        value = np.zeros((1, *like.values.shape[1:]), dtype=like.values.dtype)
-        return HeldColumn(np.broadcast_to(value, (rows, *value.shape[1:])), nulls, None)
+            return HeldColumn(np.empty(0, dtype=np.uint8), nulls, _no_texts(rows))
+        return HeldColumn(repeated(np.zeros((1, *like.values.shape[1:]), dtype=like.values.dtype), rows), nulls, None)
 
     @property
     def rows(self) -> int:
@@ -54,6 +53,11 @@ class HeldColumn(NamedTuple):
             return HeldColumn(self.values[low:high], nulls, None)
         first, last = self.offsets[low], self.offsets[high]
         return HeldColumn(self.values[first:last], nulls, self.offsets[low : high + 1] - first)
+
+
+def _no_texts(rows: int) -> np.ndarray:
+    """Returns the offsets of values without bytes. int64 (rows + 1)."""
+    return repeated(np.zeros(1, dtype=np.int64), rows + 1)
 
 
 def byte_count(columns: Sequence[HeldColumn]) -> int:

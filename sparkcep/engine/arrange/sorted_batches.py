@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +67,7 @@ def _sorted(blocks: Iterable[Block], memory: int | None, arranged: Arranged) -> 
         used += needed_bytes(described, held[-1])
         arranged.rows += block.rows
         if used > most:
-            runs = runs or SortedRuns(described, most, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
+            runs = runs or SortedRuns(described, most, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None, partial(_by_keys, described))
             _write(runs, described, held)
             held, used = [], 0
     if described is None or not arranged.rows:
@@ -80,7 +81,7 @@ def _sorted(blocks: Iterable[Block], memory: int | None, arranged: Arranged) -> 
     if held:
         _write(runs, described, held)
     arranged.runs, arranged.spilled = len(runs), runs.bytes
-    for columns, places in runs.merged(lambda columns: _by_keys(described, columns)):
+    for columns, places in runs.merged():
         yield columns[: described.sent], places, types
 
 
@@ -100,7 +101,7 @@ def _order_words(described: Description, columns: Sequence[HeldColumn]) -> list[
 def _write(runs: SortedRuns, described: Description, blocks: list[list[HeldColumn]]) -> None:
     columns, groups = _grouped(described, blocks)
     groups = ordered(groups, _order_words(described, columns), columns[0].rows)
-    runs.write(columns, order_of_keys(groups, [columns[key] for key in described.keys]).rows, lambda rows: _by_keys(described, rows))
+    runs.write(columns, order_of_keys(groups, [columns[key] for key in described.keys]).rows)
 
 
 def _by_keys(described: Description, columns: Sequence[HeldColumn]) -> np.ndarray | None:

@@ -71,10 +71,17 @@ class _Run:
 class SortedRuns:
     """Sorted runs of a task's rows."""
 
-    def __init__(self, description: Description, held: int, folder: str | None) -> None:
-        """``held``: bytes of memory for ordering rows. ``folder``: for the file; None for the system's."""
+    def __init__(self, description: Description, held: int, folder: str | None, ordered: Callable[[list[HeldColumn]], np.ndarray | None]) -> None:
+        """Creates the file.
+
+        Args:
+            description: of the rows.
+            held: bytes of memory for ordering rows.
+            folder: for the file; None for the system's.
+            ordered: returns the rows of columns in their order; None if they have it already. Rows that tie keep their order.
+        """
         self._types = [np.dtype(np.uint8) if values is None else values for values, _ in description.types]
-        self._description, self._held = description, held
+        self._description, self._held, self._ordered = description, held, ordered
         self._file = tempfile.TemporaryFile(dir=folder)  # closed with the process
         self._runs: list[_Run] = []
         self._last: list[HeldColumn] = []  # the last row that was written
@@ -85,17 +92,14 @@ class SortedRuns:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def write(self, columns: Sequence[HeldColumn], order: np.ndarray | None, ordered: Callable[[list[HeldColumn]], np.ndarray | None]) -> None:
+    def write(self, columns: Sequence[HeldColumn], order: np.ndarray | None) -> None:
         """Writes a run, or goes on with the last one if no row comes before its last row.
 
-        Args:
-            columns: of the rows.
-            order: the rows in their order; None if they have it already.
-            ordered: as in :meth:`merged`.
+        ``order``: the rows in their order; None if they have it already.
         """
         stored, count = [], columns[0].rows
         first = [taken(column, np.array([0 if order is None else order[0]], dtype=np.intp)) for column in columns]
-        if not self._last or _is_moved(ordered([joined(pair) for pair in zip(self._last, first, strict=True)])):
+        if not self._last or _is_moved(self._ordered([joined(pair) for pair in zip(self._last, first, strict=True)])):
             self._runs.append(_Run())
         self._last = [taken(column, np.array([count - 1 if order is None else order[-1]], dtype=np.intp)) for column in columns]
         parts = [slice(low, min(low + _WRITTEN_ROWS, count)) if order is None else order[low : low + _WRITTEN_ROWS].astype(np.intp) for low in range(0, count, _WRITTEN_ROWS)]
@@ -123,12 +127,8 @@ class SortedRuns:
         self._file.write(np.ascontiguousarray(array).data)
         self.bytes += array.nbytes
 
-    def merged(self, ordered: Callable[[list[HeldColumn]], np.ndarray | None]) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice]]:
-        """Yields columns with the next rows, and these rows in their order.
-
-        Args:
-            ordered: returns the rows of columns in their order; None if they have it already. Rows that tie keep their order.
-        """
+    def merged(self) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice]]:
+        """Yields columns with the next rows, and these rows in their order."""
         self._file.flush()
         runs = self._runs
         while runs := [run for run in runs if run.rows or not run.ended]:
@@ -139,7 +139,7 @@ class SortedRuns:
                     self._read(run, each - run.rows, share // _COPIES)
             columns = [joined([run.columns[i] for run in runs]) for i in range(len(self._types))]
             ends = np.cumsum([run.rows for run in runs])
-            rows = ordered(columns)
+            rows = self._ordered(columns)
             final = _final(rows, [int(end) - 1 for run, end in zip(runs, ends, strict=True) if not run.ended], int(ends[-1]))
             if rows is None:
                 yield columns, slice(0, final)
@@ -148,7 +148,7 @@ class SortedRuns:
                 yield columns, rows[:final]
                 is_final = np.zeros(int(ends[-1]), dtype=bool)
                 is_final[rows[:final]] = True
-                taken_rows = np.cumsum(is_final)[ends - 1] if len(is_final) else ends
+                taken_rows = np.cumsum(is_final)[ends - 1]
             for run, used in zip(runs, np.diff(taken_rows, prepend=0), strict=True):
                 run.columns = [column.sliced(int(used), run.rows) for column in run.columns]
                 run.rows -= int(used)

@@ -1,4 +1,4 @@
-"""Best-effort search (load shedding) for approximate matches under BUDGET n CHECKS, and for MATCH HISTORY (RC-ACEP, VLDB 2016).
+"""Best-effort search (load shedding) for approximate matches under BUDGET, and for MATCH HISTORY (RC-ACEP, VLDB 2016).
 
 :class:`BestEffort` answers whole partitions. :mod:`sparkcep.engine.budget.best_effort_stream` runs :class:`BestEffortSearch` over
 partitions that still grow. Both drive :mod:`sparkcep.kernels.budget.best_effort`.
@@ -16,7 +16,8 @@ from sparkcep.compiler.liveness import live_windows
 from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
-from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, HistoryReader
+from sparkcep.engine.budget.feedback import check_clock, feedback_of
+from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, Features, HistoryReader
 from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import BudgetState, empty_lists
 from sparkcep.engine.core.chunk import Chunk
@@ -33,11 +34,13 @@ from sparkcep.engine.stages.bundles import NO_BUNDLES, bundle_groups
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
+from sparkcep.kernels.budget import feedback as controlling
 from sparkcep.kernels.budget import layout as budget_layout
 from sparkcep.kernels.budget.features import Clock
 from sparkcep.kernels.budget.negation import KEYS
 from sparkcep.kernels.budget.save_runs import L_AGENTS, L_ENTRIES, L_RUNS, LISTS, SavedLists, SavedRuns
 from sparkcep.kernels.budget.trial import refill_vectors
+from sparkcep.kernels.budget.utility import Utilities
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.frontier import traceback as finding
@@ -111,19 +114,26 @@ class BestEffort:
 
     Attributes:
         order: how candidates are ordered without a history.
+        recorded: how many blocks of a search are recorded, for measurements.
         proxies: whether only the best of runs with equal futures is kept.
         reader: reads the history from the first row of a task; None if none is used.
         explorer: makes the agents that explore; None if EXPLORE is not asked for.
+        timed: whether time limits the checks.
+        refilling: whether partitions replace the history.
     """
 
     order = np.int64(budget_layout.PLAIN)
+    recorded = 0
 
     def __init__(self, task: Task, reporter: DescribeErrors) -> None:
         self.task, self.reporter = task, reporter
         approx = task.plan.approximate
         assert approx is not None
+        check_clock(approx)
         self.approx, self.learning = approx, approx.report == HISTORY
         self.proxies = (approx.history.runs if self.learning and approx.history is not None else approx.report) != ALL
+        self.timed = approx.budget is not None and approx.budget.pace is not None
+        self.refilling = approx.budget is not None and approx.budget.refill is not None
         self.front = Frontier(task)
         self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
@@ -152,6 +162,7 @@ class BestEffort:
         else:
             found = in_order(found).numbered() if self.approx.report == ALL else found.numbered()
             first = last = finding.last_rows(found.events, found.rows)
+        self.allow(found, search)
         self.say(found, *search.left_out(search.since[first], last + 1))
         yield Found(chunk, found)
 
@@ -169,6 +180,16 @@ class BestEffort:
         if len(search.ground.coverage):
             # Each row is rounded on its own, so that the sum does not depend on batches and tasks.
             totals.lost += int(np.rint((1.0 - search.ground.coverage[fresh]) * MILLIONTHS).sum())
+        if search.feedback.wanted:
+            totals.count_blocks(*search.feedback.totals.tolist())
+
+    def allow(self, found: MatchBatch, search: BestEffortSearch) -> None:
+        """Adds the value of CHECKS_ALLOWED() to each match."""
+        budget, allowed = self.approx.budget, search.ground.allowed
+        if len(allowed):
+            found.by_event["allowed"] = pa.array(allowed[finding.last_rows(found.events, found.rows)])
+        elif budget is not None and budget.pace is None:
+            found.by_event["allowed"] = pa.array(np.full(len(found.events), budget.checks))
 
     def say(self, found: MatchBatch, left: np.ndarray, coverage: np.ndarray) -> None:
         """Adds the values of COMPLETE(), CHECKS_LEFT_OUT() and COVERAGE() to each match or bundle, and counts them in the totals.
@@ -214,6 +235,14 @@ def in_order(found: MatchBatch) -> MatchBatch:
 def lost() -> MatchRuntimeError:
     """The error for an impossible saved state."""
     return damaged(PARTITION, WITHOUT)
+
+
+def sortable(values: np.ndarray) -> np.ndarray:
+    """Values as numbers in the same order. int64."""
+    if values.dtype.kind != "f":
+        return np.ascontiguousarray(values, dtype=np.int64)
+    bits = (values + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
 
 
 def windows_open(task: Task, chunk: Chunk, places: Measured, resume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -265,7 +294,7 @@ class BestEffortSearch(FrontierSearch):
         self.recorded, self.utilities = search.reader.recorded(chunk) if search.reader is not None else (NO_HISTORY, NO_UTILITIES)
         # Only features of runs need the clock.
         intervals = search.approx.history.intervals if search.learning else self.recorded.intervals
-        asking = search.learning or len(self.recorded.codes) or self.utilities.wanted or search.explorer is not None
+        asking = search.learning or len(self.recorded.codes) or self.utilities.wanted or search.explorer is not None or search.refilling
         self.clock = self._clock(intervals) if asking else _NO_CLOCK
         self.agents = search.explorer.agents(self.recorded.intervals) if search.explorer is not None else NO_AGENTS
         buckets = int(search.net.buckets.max(initial=0)) + 1
@@ -273,10 +302,10 @@ class BestEffortSearch(FrontierSearch):
         self.ground = searching.Ground(
             np.zeros((CANDIDATES, budget_layout.CANDIDATE_FIELDS), dtype=np.int64), np.zeros(CANDIDATES, dtype=np.int64), np.zeros(buckets, dtype=np.int64),
             np.zeros((CANDIDATES, 3), dtype=np.int64), np.zeros(ENTRIES, dtype=np.int64), np.zeros(4 * CANDIDATES, dtype=np.int64),
-            np.zeros(rows, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
+            np.zeros(rows, dtype=np.int64), np.zeros(rows if "allowed" in asked and search.timed else 0, dtype=np.int64), np.ones(rows if "coverage" in asked else 0),
         )  # fmt: skip
         slots = int(search.net.slots.max(initial=0)) + 1
-        wanted = search.learning
+        wanted = search.learning or search.refilling
         some, marked = VECTORS if wanted else 1, wanted or self.utilities.wanted
         self.learned = searching.Learned(
             wanted, np.zeros((some, budget_layout.VECTOR_FIELDS), dtype=np.int64), np.zeros(4 * some, dtype=np.int64), np.zeros((4 * some, 2), dtype=np.int64),
@@ -287,6 +316,19 @@ class BestEffortSearch(FrontierSearch):
         self.saved_runs, self.begin, self.ahead = _WHOLE, chunk.offsets[:-1], np.zeros(chunk.parts, dtype=np.int64)
         if state is not None:
             self._go_on(state)
+        matching = ((self.data.rows.letters & search.net.tested) != 0) & (self.windows[0] > np.arange(rows)) if search.timed else np.zeros(0, dtype=bool)
+        before = state.feedback_of(chunk.parts) if state is not None else np.zeros((chunk.parts, controlling.SAVED_FEEDBACK), dtype=np.int64)
+        self.refill = self._refill()
+        self.feedback = feedback_of(search.approx, before, matching, self.begin, np.maximum(self.begin, chunk.offsets[1:] - self.ahead), search.recorded)
+
+    def _refill(self) -> searching.Refill:
+        """How the history is replaced."""
+        search, now = self.search, np.array([NONE, 0, 0], dtype=np.int64)
+        if not search.refilling:
+            return searching.Refill(False, 0, now[:0], now[:0], now)
+        assert search.reader is not None and search.approx.budget is not None
+        places = search.reporter.places(self.chunk)
+        return searching.Refill(True, search.approx.budget.refill or max(search.reader.bundles, 1), sortable(places.when), sortable(places.near), now)
 
     def _go_on(self, state: BudgetState) -> None:
         """Restores the partitions from their saved state."""
@@ -400,7 +442,7 @@ class BestEffortSearch(FrontierSearch):
         order = np.int64(budget_layout.BY_UTILITY) if self.utilities.wanted else search.order
         arrays = searching.SearchArrays(
             search.net, self.clock, self.agents, self.recorded, self.utilities, self.learned, self.looking, self.negations, self.classes,
-            with_room(self.cargo, self.room), self.ground,
+            with_room(self.cargo, self.room), self.ground, self.feedback, self.refill,
         )  # fmt: skip
         return searching.budgeted_partitions(
             np.int64(budget.checks if budget is not None else 0), order, search.proxies, merging, self.data.rows.letters, self.chunk.offsets, self.opens, self.ahead,
@@ -426,6 +468,11 @@ class BestEffortSearch(FrontierSearch):
             self._more_entries()
         elif full == budget_layout.UNJUDGED:
             self._judge()
+        elif full == budget_layout.CLOSED:
+            self._replace_history()
+        elif full == budget_layout.REPLACED:
+            self._use(*self.search.reader.recorded(self.chunk))
+            self.refill.now[budget_layout.R_REPLACED] = 0
         else:
             self._more_vectors()
         self.check(self.nbytes())
@@ -442,6 +489,43 @@ class BestEffortSearch(FrontierSearch):
             detail = int(state[layout.S_DETAIL])
             raise failures.of(layout.EFFORT if detail == TOO_LONG else layout.ERROR, row, detail, self.chunk.columns)
         state[budget_layout.Q_DONE] = kept
+
+    def _replace_history(self) -> None:
+        """Uses what the partition has recorded as its history, and begins to record a new one.
+
+        Vectors keep their numbers, because runs refer to them. A vector with a bundle but no visit counts one visit: its run was
+        tried there before the last replacement.
+        """
+        approx, state, learned = self.search.approx, self.state, self.learned
+        vectors, ends = learned.vectors[: int(state[budget_layout.Q_VECTORS])], learned.ends[: int(state[budget_layout.Q_ENDS])]
+        points = np.unique(ends[:, 1])
+        groups = bundle_groups(np.zeros_like(points), points, self.search.reporter.places(self.chunk))
+        reached: list[set[int]] = [set() for _ in range(len(vectors))]
+        for vector, group in zip(ends[:, 0].tolist(), groups[np.searchsorted(points, ends[:, 1])].tolist(), strict=True):
+            reached[vector].add(group)
+        visits = np.maximum(vectors[:, budget_layout.V_VISITS], [len(some) > 0 for some in reached])
+        some = np.flatnonzero(visits)
+        place, level, remaining, idle = self._features(vectors[some, budget_layout.V_CODE])
+        errors = np.array([approx.errors(cost) for cost in self.search.costs[level].tolist()], dtype=np.float64)
+        found = Features(place, errors, remaining + 1, idle, visits[some], vectors[some, budget_layout.V_POINTS], [sorted(reached[i]) for i in some.tolist()])
+        assert self.search.reader is not None
+        self._use(*self.search.reader.replaced(found, self.clock.intervals))
+        vectors[:, [budget_layout.V_VISITS, budget_layout.V_POINTS]] = 0
+        vectors[:, [budget_layout.V_LAST, budget_layout.V_BEGUN]] = NONE
+        state[budget_layout.Q_ENDS] = 0
+        self.refill.now[:] = NONE, 0, 1
+        self.task.totals.refills += 1
+
+    def _use(self, recorded: searching.HistoryArrays, utilities: Utilities) -> None:
+        """Uses another history. Its counts start from 0."""
+        self.recorded = recorded
+        self.utilities = utilities._replace(utility=self.utilities.utility, vector=self.utilities.vector)
+
+    def _features(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Place, number of the cost, remaining window and idle time (both from 0 on) of learned vectors. int64 (n)."""
+        code, idle = np.divmod(codes, self.clock.intervals)
+        code, remaining = np.divmod(code, self.clock.intervals)
+        return (*np.divmod(code, self.clock.levels), remaining, idle)
 
     def _more_entries(self) -> None:
         """Makes room for what the current row may add: drops the entries that no run uses, and grows the arrays if that is not
@@ -499,10 +583,8 @@ class BestEffortSearch(FrontierSearch):
         number[order] = np.arange(len(order))
         pairs = np.unique(np.stack([number[ends[:, 0]], groups[np.searchsorted(points, ends[:, 1])]], axis=1), axis=0).reshape(-1, 2)
         counts = np.bincount(pairs[:, 0], minlength=len(order))
-        vectors, g = vectors[order], self.clock.intervals
-        code, idle = np.divmod(vectors[:, budget_layout.V_CODE], g)
-        code, remaining = np.divmod(code, g)
-        place, level = np.divmod(code, self.clock.levels)
+        vectors = vectors[order]
+        place, level, remaining, idle = self._features(vectors[:, budget_layout.V_CODE])
         parts = vectors[:, budget_layout.V_PART]
         rows = chunk.offsets[parts]
         events = np.zeros((len(order), WITH_ERRORS), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Best-effort search under BUDGET n CHECKS over a stream (RC-ACEP, VLDB 2016).
+"""Best-effort search under BUDGET over a stream (RC-ACEP, VLDB 2016).
 
 Each row is searched once, by the runs that earlier rows have left. These are saved between calls
 (:mod:`sparkcep.engine.budget.saved_runs`), together with the rows of one window. Runs are restored from these rows, and COMPLETE(),
@@ -17,10 +17,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
-from sparkcep.engine.budget.saved_runs import BudgetState, ShortRows, budget_schema, pending
+from sparkcep.engine.budget.feedback import NO_FEEDBACK
+from sparkcep.engine.budget.saved_runs import ALLOWED, FEEDBACK, BudgetState, ShortRows, budget_schema, pending
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
@@ -51,7 +53,9 @@ class BestEffortStream(Operator):
         agent_states = agents.agents(1).agent_states if agents is not None else np.zeros((0, 0), dtype=np.int64)
         kinds = (int(net.places.max(initial=0)) + 1) * max(len(self.budgeted.costs), 1)
         arrays = (net.edges, net.accept_end, net.places, net.costs, agent_states)
-        self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables)
+        pace = self.budgeted.approx.budget.pace if self.budgeted.approx.budget is not None else None
+        further = [FEEDBACK] * (pace is not None and pace.per == "ROW") + [ALLOWED] * (pace is not None and any(leaf.spec.kind == "allowed" for leaf in task.plan.leaves))
+        self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables, tuple(further))
         self.behind = task.prepared.strategy.emission.looks_behind
         # A match gets its number when no future match can begin before it.
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
@@ -110,12 +114,15 @@ class _BestEffortStep:
             found = in_order(found)
         if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
+            self.budgeted.allow(found, search)
             self.budgeted.say(found, *search.left_out(search.since[last], last + 1))
             return self._numbered(found)
         held = self._bundles(found) if self.reporter.bundling else self._matches(found)
         self.held, done = held.split(self._waits(held))
         found = done.matches(self.reporter, self.chunk) if self.reporter.bundling else done.best
         left, coverage = (found.by_event[name].to_numpy() if len(done) else np.zeros(0) for name in ("left_out", "coverage"))
+        if not self.budgeted.timed:
+            self.budgeted.allow(found, search)
         self.budgeted.say(found, left.astype(np.int64, copy=False), coverage if len(search.ground.coverage) else coverage[:0])
         return self._numbered(found)
 
@@ -129,7 +136,7 @@ class _BestEffortStep:
         """All matches that are not emitted yet, in order of their rows. Each is a bundle of its own."""
         points = finding.last_rows(found.events, found.rows)
         left, coverage = self.search.left_out(self.search.since[points], points + 1)
-        new = pending(found, self.reporter.missing(found.events, found.paths), left, coverage if len(coverage) else np.ones(len(left)))
+        new = pending(found, self.reporter.missing(found.events, found.paths), left, coverage if len(coverage) else np.ones(len(left)), self._allowed(found))
         both = self.held.joined(Bundles(new, points, points, np.ones(len(points), dtype=np.int64)))
         rows = [tuple(both.best.rows[low : low + size].tolist()) for low, size in both.best.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
         return both.chosen(np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64))
@@ -143,6 +150,7 @@ class _BestEffortStep:
         new = groups.best >= len(before)
         chosen = found.chosen(groups.best[new] - len(before))
         chosen.by_event["missing"] = self.reporter.missing(chosen.events, chosen.paths)
+        chosen.by_event["allowed"] = pa.array(self._allowed(chosen))
         best = before.best.joined(replace(chosen, paths=found.paths[:0])).chosen(np.where(new, len(before) + np.cumsum(new) - 1, groups.best))
         # Checks and coverage count from the window that ends at the first match point up to the last one.
         begin, known = search.since[groups.first], groups.head < len(before)  # a pending bundle continues
@@ -152,7 +160,12 @@ class _BestEffortStep:
         if known.any():
             left[known] += before.best.by_event["left_out"].to_numpy()[groups.head[known]]
             coverage[known] = np.minimum(coverage[known], before.best.by_event["coverage"].to_numpy()[groups.head[known]])
-        return Bundles(pending(best, best.by_event["missing"], left, coverage), groups.first, groups.last, groups.sizes)
+        return Bundles(pending(best, best.by_event["missing"], left, coverage, best.by_event["allowed"].to_numpy()), groups.first, groups.last, groups.sizes)
+
+    def _allowed(self, found: MatchBatch) -> np.ndarray:
+        """The checks allowed at the last row of each match; 0 if nothing asks for them. int64 (matches)."""
+        self.budgeted.allow(found, self.search)
+        return found.by_event["allowed"].to_numpy() if "allowed" in found.by_event else np.zeros(len(found.events), dtype=np.int64)
 
     def _waits(self, held: Bundles) -> np.ndarray:
         """Which of the pending matches are not final. bool (matches)."""
@@ -196,6 +209,7 @@ class _BestEffortStep:
                 lists=lists,
                 held=held.moved(kept.numbers, kept.moved),
                 variables=self.stream.task.plan.variables,
+                feedback=search.feedback.after[parts] if search.feedback.wanted else NO_FEEDBACK,
             ),
             kept.rows,
             rescan=False,

@@ -73,6 +73,13 @@ class CandidatePlaces(NamedTuple):
     rows: int
 
 
+def uncounted(recorded: searching.HistoryArrays, utilities: Utilities) -> tuple[searching.HistoryArrays, Utilities]:
+    """The history and its utilities with empty counts."""
+    fresh = {name: np.full((len(prior), UTILITY_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", utilities.prior), ("sums", utilities.overall))}
+    fresh |= {"met": np.zeros(len(utilities.prior), dtype=np.int64), "met_kinds": np.zeros(len(utilities.overall), dtype=np.int64), "many": np.zeros(2, dtype=np.int64)}
+    return recorded._replace(cover=np.full_like(recorded.cover, -1), memo=np.full_like(recorded.memo, -1)), utilities._replace(**fresh)
+
+
 class HistoryReader:
     """Reads the history of one task.
 
@@ -80,10 +87,13 @@ class HistoryReader:
         stands: the places and costs that candidates of the net may have.
         column: the input column that holds the history.
         published: whether candidates are tried in the paper's order, which uses bundles. Our order uses match points.
+        bundles: the number of bundles of the history.
+        sketch: depth and width of its sketch, None without one.
     """
 
     def __init__(self, task: Task, stands: CandidatePlaces, column: str, published: bool) -> None:
         self.task, self.stands, self.column, self.published = task, stands, column, published
+        self.bundles, self.sketch = 0, None
         self.read: tuple[searching.HistoryArrays, Utilities] | None = None
 
     def take(self, rows: list[dict[str, Any]]) -> None:
@@ -102,18 +112,26 @@ class HistoryReader:
                 raise wrong(f"the input has not one column {self.column}")
             self.take((values[0].as_py() if len(values) else None) or [])
         assert self.read is not None
-        recorded, utilities = self.read
-        fresh = {name: np.full((len(prior), UTILITY_FIELDS), -1, dtype=np.int64) for name, prior in (("counts", utilities.prior), ("sums", utilities.overall))}
-        fresh |= {"met": np.zeros(len(utilities.prior), dtype=np.int64), "met_kinds": np.zeros(len(utilities.overall), dtype=np.int64), "many": np.zeros(2, dtype=np.int64)}
-        return recorded._replace(cover=np.full_like(recorded.cover, -1), memo=np.full_like(recorded.memo, -1)), utilities._replace(**fresh)
+        return uncounted(*self.read)
+
+    def replaced(self, vectors: Features, intervals: int) -> tuple[searching.HistoryArrays, Utilities]:
+        """A history that a partition has recorded, as :meth:`recorded` returns one."""
+        return uncounted(*self._arranged(vectors, intervals))
 
     def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.HistoryArrays, Utilities]:
         approx = self.task.plan.approximate
         assert approx is not None and approx.budget is not None and approx.history is not None
         intervals = _intervals(rows, approx.history)
         vectors = _vectors(rows, approx, self.published, bounded=not approx.budget.sketch)
-        if approx.budget.sketch:
-            vectors = sketched(vectors, sketch_size(vectors, approx.budget.sketch), self.stands.places, [approx.errors(c) for c in self.stands.costs.tolist()], intervals)
+        self.bundles = len({b for some in vectors.bundles for b in some})
+        self.sketch = sketch_size(vectors, approx.budget.sketch) if approx.budget.sketch else None
+        return self._arranged(vectors, intervals)
+
+    def _arranged(self, vectors: Features, intervals: int) -> tuple[searching.HistoryArrays, Utilities]:
+        approx = self.task.plan.approximate
+        assert approx is not None
+        if self.sketch is not None:
+            vectors = sketched(vectors, self.sketch, self.stands.places, [approx.errors(c) for c in self.stands.costs.tolist()], intervals)
         level = {approx.errors(cost): i for i, cost in enumerate(self.stands.costs.tolist())}
         levels = np.array([level.get(errors, -1) for errors in vectors.errors.tolist()], dtype=np.int64)
         return self._arrays(vectors, levels, intervals), NO_UTILITIES if self.published else utilities_of(vectors, levels, intervals, self.stands)

@@ -29,6 +29,7 @@ from sparkcep.engine.core.state_codec import (
 )
 from sparkcep.engine.frontier.run_room import follow
 from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
+from sparkcep.kernels.budget import feedback as controlling
 from sparkcep.kernels.budget.q_learning import MOST
 from sparkcep.kernels.budget.save_runs import (
     L_AGENTS,
@@ -71,18 +72,21 @@ class ShortRows:
     coverage: np.ndarray
 
 
-_PENDING = {"left_out": pa.int64(), "coverage": pa.float64(), "missing": _NAMES}
+_PENDING = {"left_out": pa.int64(), "coverage": pa.float64(), "missing": _NAMES, "allowed": pa.int64()}
+# lists that only some statements save: of an interval PER ROW, and of a match's checks allowed by an interval
+FEEDBACK, ALLOWED = "feedback", "allowed"
 
 
-def pending(found: MatchBatch, missing: pa.Array, left: np.ndarray, coverage: np.ndarray) -> MatchBatch:
+def pending(found: MatchBatch, missing: pa.Array, left: np.ndarray, coverage: np.ndarray, allowed: np.ndarray) -> MatchBatch:
     """Returns matches that are not emitted yet, without paths.
 
     Args:
         missing: the names of the variables that each match lacks.
         left: int64, checks left out up to the last match point.
         coverage: float64, the least coverage up to the last match point.
+        allowed: int64, the checks allowed at the last row of each match.
     """
-    return MatchBatch(found.events, found.labels, found.rows, by_event={"left_out": pa.array(left), "coverage": pa.array(coverage), "missing": missing})
+    return MatchBatch(found.events, found.labels, found.rows, by_event={"left_out": pa.array(left), "coverage": pa.array(coverage), "missing": missing, "allowed": pa.array(allowed)})
 
 
 NOTHING_SHORT = ShortRows(_NONE, _NONE, np.zeros(0))
@@ -108,6 +112,7 @@ class BudgetState:
         held: the matches that are not emitted yet, without paths: the best matches of bundles that another match point may join, at
             most one for each partition, or matches whose number is not known. They have the values :func:`pending`.
         variables: the names of the pattern's variables.
+        feedback: int64 (partitions, SAVED_FEEDBACK), the controls of BUDGET INTERVAL PER ROW, 0 without one.
     """
 
     rows: np.ndarray = field(default_factory=lambda: _NONE)
@@ -124,6 +129,7 @@ class BudgetState:
     lists: SavedLists = field(default_factory=lambda: empty_lists(0))
     held: Bundles = NO_BUNDLES
     variables: tuple[str, ...] = ()
+    feedback: np.ndarray = field(default_factory=lambda: np.zeros((0, controlling.SAVED_FEEDBACK), dtype=np.int64))
 
     def columns(self) -> StateColumns:
         """The columns of the state, see :class:`sparkcep.engine.core.state_codec.State`."""
@@ -136,7 +142,7 @@ class BudgetState:
         shorts = np.bincount(at, minlength=count)
         held = self.held.chosen(np.argsort(self.held.parts, kind="stable"))
         parts, begin, best = held.parts, offsets[held.parts], held.best
-        left, coverage, absent = (best.by_event[name] if len(held) else pa.array([], kind) for name, kind in _PENDING.items())
+        left, coverage, absent, allowed = (best.by_event[name] if len(held) else pa.array([], kind) for name, kind in _PENDING.items())
         lengths, many = best.events[:, layout.E_ROWS], absent.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
         values = (left.to_numpy(), coverage.to_numpy().view(np.int64))
         matches = np.stack([lengths, many, best.events[:, layout.E_ACCEPT], held.first - begin, held.last - begin, held.sizes, *values], axis=1)
@@ -150,7 +156,7 @@ class BudgetState:
 
         numbers = [self.known, self.next, self.number, self.lone, self.intervals, self.steps, self.worn, lists.saved]
         some = np.any([self.rows > 0, *(values != 0 for values in (*numbers[:4], lists.saved))], axis=0) | (sizes > 0).any(axis=1)
-        floors = self.stays & self.floors.any(axis=1)
+        floors, feedback = self.stays & self.floors.any(axis=1), self.feedback_of(count)
         runs = zip(_RUN_LISTS, (entries, *lists[1:LISTS]), sizes.T, WIDTHS, strict=True)
         return StateColumns(
             self.rows, {name: np.where(some, values, 0) for name, values in zip(_NUMBERS, numbers, strict=True)},
@@ -159,6 +165,7 @@ class BudgetState:
                 "left": Ragged(short.left, shorts), "coverage": Ragged(short.coverage, shorts if len(short.coverage) else 0 * shorts), "tied": Ragged(np.zeros(len(short.left), dtype=np.uint8), shorts),
                 **{name: Ragged(table, size * width) for name, table, size, width in runs},
                 "matched": Ragged(best.rows - np.repeat(begin, lengths), summed(lengths)), "labels": Ragged(best.labels, summed(lengths)),
+                FEEDBACK: Ragged(feedback[feedback.any(axis=1)], feedback.any(axis=1) * feedback.shape[1]), ALLOWED: Ragged(allowed.to_numpy(), summed(np.ones_like(parts))),
                 "missing": Ragged(missing, summed(many)), "matches": Ragged(matches, summed(np.full(len(parts), _MATCH))),
             },
         )  # fmt: skip
@@ -186,6 +193,10 @@ class BudgetState:
     def floors_of(self, variables: int) -> np.ndarray:
         """The floors, 0 if none are known. int64 (partitions, variables)."""
         return self.floors if self.floors.shape[1] else np.zeros((len(self.rows), variables), dtype=np.int64)
+
+    def feedback_of(self, parts: int) -> np.ndarray:
+        """The saved controls, 0 for partitions without one. int64 (partitions, SAVED_FEEDBACK)."""
+        return self.feedback if len(self.feedback) else np.zeros((parts, controlling.SAVED_FEEDBACK), dtype=np.int64)
 
     def rows_in(self, chunk: Chunk) -> np.ndarray:
         """The row of a chunk that each kept row is. A partition's kept rows come before its new rows. int64 (kept rows)."""
@@ -253,7 +264,7 @@ _LISTS = {  # "tied" is 0 for each of the short rows; an older version noted the
 }  # fmt: skip
 
 
-def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...]) -> StateSchema:
+def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...], further: tuple[str, ...]) -> StateSchema:
     """The schema of :class:`BudgetState`.
 
     Args:
@@ -262,9 +273,10 @@ def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, a
         kinds: how many pairs of a place and a cost there are.
         agent_states: how many positions agents may have.
         variables: the names of the pattern's variables.
+        further: the lists among FEEDBACK and ALLOWED that the statement saves.
     """
     restoring = _Restoring(net[0], source, kinds, agent_states, variables)
-    return StateSchema(BUDGETED, restoring.state, _NUMBERS, {name: np.dtype(t) for name, t in _LISTS.items()}, signature_of(*net))
+    return StateSchema(BUDGETED, restoring.state, _NUMBERS, {name: np.dtype(t) for name, t in (_LISTS | dict.fromkeys(further, np.int64)).items()}, signature_of(*net))
 
 
 class _Restoring:
@@ -288,15 +300,29 @@ class _Restoring:
             ascending(places, lonely), places >= 0, ascending(at, shorts), left >= 0, left < FAR, (coverage >= 0) & (coverage <= 1), tied <= 1,
         )  # fmt: skip
         check_numbers(places < np.repeat(next, lonely))
+        feedback = self._feedback(count, columns)
+        allowed = columns.lists[ALLOWED].values if ALLOWED in columns.lists else np.zeros(int(cells.sum()) // _MATCH, dtype=np.int64)
+        check_numbers(allowed >= 0)
         self._check(tables, rows, intervals)
         entries = tables.entries
         entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
-        held = self._held(offsets, rows, cells // _MATCH, matches.reshape(-1, _MATCH), matched + np.repeat(offsets, sizes), labels, missing)
+        held = self._held(offsets, rows, cells // _MATCH, matches.reshape(-1, _MATCH), matched + np.repeat(offsets, sizes), labels, missing, allowed)
         short = ShortRows(at + np.repeat(offsets, shorts), left, coverage)
         floors = np.zeros((count, len(self.variables)), dtype=np.int64)
         floors[floored > 0] = stood.reshape(-1, len(self.variables))
         tables = tables._replace(saved=np.ascontiguousarray(saved))
-        return BudgetState(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables, held, self.variables)
+        return BudgetState(rows, known, next, number, lone, intervals, steps, worn, floors, places, short, tables, held, self.variables, feedback)
+
+    def _feedback(self, count: int, columns: StateColumns) -> np.ndarray:
+        """The saved controls. Raises ValueError for one that no block leaves."""
+        found = np.zeros((count, controlling.SAVED_FEEDBACK), dtype=np.int64)
+        if FEEDBACK in columns.lists:
+            values, cells = columns.lists[FEEDBACK]
+            check_numbers(np.isin(cells, (0, controlling.SAVED_FEEDBACK)))
+            some = found[cells > 0] = values.reshape(-1, controlling.SAVED_FEEDBACK)
+            checks, at, late = (some[:, k] for k in (controlling.F_CHECKS, controlling.F_AT, controlling.F_LATE))
+            check_numbers(some >= 0, some < FAR, checks >= controlling.BLOCK, checks <= controlling.MOST, at < controlling.BLOCK, late <= 1)
+        return found
 
     def _tables(self, count: int, lists: list[Ragged]) -> SavedLists:
         until = np.zeros((count + 1, LISTS), dtype=np.int64)
@@ -325,7 +351,7 @@ class _Restoring:
         before = np.where(entries[:, 2] == NONE, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
         check_numbers(follow(before, entries[:, 1], entries[:, 0], self.edges, self.source))
 
-    def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray) -> Bundles:
+    def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray, allowed: np.ndarray) -> Bundles:
         part = np.repeat(np.arange(len(rows)), many)
         lengths, lacks, accepting, first, last, sizes, left, coverage = matches.T
         begin = np.cumsum(lengths) - lengths
@@ -333,6 +359,7 @@ class _Restoring:
             lengths > 0, lengths <= len(matched), lacks >= 0, lacks <= len(missing), first >= 0, last < rows[part], first <= last, accepting >= 0, accepting < len(self.edges), sizes > 0, sizes < FAR,
             left >= 0, left < FAR,
         )  # fmt: skip
+        check_numbers(len(allowed) == len(part))
         check_numbers(lengths.sum() == len(matched), lacks.sum() == len(missing), self.edges[accepting, E_VAR] == ACCEPT)
         check_numbers(ascending(matched, lengths))
         events = np.zeros((len(part), WITH_ERRORS), dtype=np.int64)
@@ -341,4 +368,4 @@ class _Restoring:
         names = pa.array(self.variables, type=pa.string()).take(pa.array(missing))
         listed = pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lacks)]).astype(np.int32)), flat(pa.chunked_array([names])))
         found = MatchBatch(events, labels, matched.astype(np.int64))
-        return Bundles(pending(found, listed, left, np.ascontiguousarray(coverage).view(np.float64)), first + offsets[part], last + offsets[part], sizes)
+        return Bundles(pending(found, listed, left, np.ascontiguousarray(coverage).view(np.float64), allowed), first + offsets[part], last + offsets[part], sizes)

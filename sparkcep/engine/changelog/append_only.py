@@ -6,7 +6,7 @@ does not pay for disorder (AFA paper, section 5.3, AFA+O). Each match is inserte
 A partition is append-only if rows are only inserted, and no change of an arc reaches back to rows that have arrived. In addition
 the rows arrive in their order, or all of them have ascending numbers of CONSECUTIVE BY. A run that steps from a number to the next
 one never steps over a place where a row may still arrive. If equal matches may end at different rows, such numbers do not suffice.
-The clause must speculate on all rows and may not have arcs ON EXPIRY.
+The clause must speculate on all rows and may not have arcs ON EXPIRY or WITH PUNCTUATIONS.
 
 Example: rows with the numbers 1, 3 and 2 of CONSECUTIVE BY arrive. A match of rows 1 to 3 is inserted by the arrival of row 2.
 """
@@ -42,7 +42,7 @@ class AppendOnly:
         ``absent``: bool (rows), whether the row does not have a time.
         """
         changes = self.task.plan.changes
-        if changes.speculate != "ALL" or self.search.expires:
+        if changes.speculate != "ALL" or self.search.expires or self.task.plan.punctuates:
             return np.zeros(chunk.parts, dtype=bool)
         undoing = turns.kinds == RETRACT
         if turns.arcs is not None:

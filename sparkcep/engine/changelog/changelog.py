@@ -33,7 +33,7 @@ from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
 from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.append_only import AppendOnly
-from sparkcep.engine.changelog.consolidate import report
+from sparkcep.engine.changelog.consolidate import punctuation, report
 from sparkcep.engine.changelog.input_changes import ARC, INSERT, PUNCTUATE, RETRACT, VALUE_PUNCTUATE, InputChanges, turns
 from sparkcep.engine.changelog.punctuation import NeededRuns, values
 from sparkcep.engine.changelog.run_log import RunLog
@@ -58,6 +58,9 @@ class _Partition:
 
     Attributes:
         number: the number of the last emitted change.
+        anchor: the first inserted or retracted row to arrive, -1 if there is none.
+        before: the rows that arrive before the anchor.
+        latest: the time of the last effective punctuation, as a number that ascends with time.
         promised: the time of the last punctuation.
         settled: the number of first rows whose runs have all expired or never expire.
         arcs: the arcs with their current lifetimes. int64 (arcs, members of ValidArc).
@@ -69,6 +72,9 @@ class _Partition:
     """
 
     number: int = 0
+    anchor: int = -1
+    before: frozenset[int] = frozenset()
+    latest: int = _WITHOUT
     promised: int = _WITHOUT
     settled: int = 0
     arcs: np.ndarray | None = None
@@ -111,6 +117,7 @@ class Changelog:
         self.task, self.search, self.runs = task, search, search.runs
         self.state = self.runs.state = np.zeros(kernels.CHANGES_STATE_SIZE, dtype=np.int64)
         self.foreseen = AppendOnly(task, search)
+        self.punctuates = task.plan.punctuates
         self.whole = self.runs.present.graph
         self.graph = _without_expiry(self.whole)
 
@@ -123,7 +130,7 @@ class Changelog:
             yield from self.foreseen.answer(chunk, self.turns, foreseen)
         if foreseen.all():
             return
-        timed = _timed(self.task, chunk, self.turns)
+        timed = self.timed = _timed(self.task, chunk, self.turns)
         self.alive = lifetimes(self.task.plan, timed, self.task.failures)
         self.state[:] = 0
         self.runs.forget()
@@ -156,6 +163,10 @@ class Changelog:
             self.runs.use(self.runs.present, arcs.given())
             self._arrange()
         here.needed = self._promised(order)
+        if self.punctuates:
+            rows = np.flatnonzero(self.turns.kinds[order] <= RETRACT)
+            if len(rows):
+                here.anchor, here.before = int(order[rows[0]]), frozenset(order[: rows[0]].tolist())
         self.log.finish(lambda: kernels.begin(int(order[0]), self.runs.context(self.graph, self.rows, self.values), state))
         for action in self._actions(self._acting(order)):
             yield from self._act(action)
@@ -245,6 +256,8 @@ class Changelog:
         if action.kind == PUNCTUATE:
             self._expire(row, cause)
             self._clean(row)
+            if self.punctuates and row >= 0:
+                yield from self._punctuate(row, cause)
         elif action.kind == VALUE_PUNCTUATE:
             self._forget(row)
         else:
@@ -290,6 +303,19 @@ class Changelog:
                 due = [match for match in found if self.runs.room.matches[match, c.M_EXPIRED] and since < self.runs.room.matches[match, c.M_END] <= until]
                 log.put(q, [*log.matches(q), *due])
                 log.note(due, True, cause)
+
+    def _punctuate(self, row: int, cause: int) -> Iterator[Found]:
+        """Emits a punctuation after the changes before it, if it has a later time than those before and the partition has had a
+        row."""
+        here, time = self.here, int(self.turns.times[row])
+        if time <= here.latest:
+            return
+        here.latest = time
+        if here.anchor < 0 or cause in here.before:
+            return
+        yield from self._report()
+        here.number += 1
+        yield punctuation(self.task, self.timed, int(self.state[c.S_PART]), here.anchor, row, cause, here.number)
 
     # -- what punctuations leave without use --------------------------------------------------------------------------
 

@@ -20,8 +20,10 @@ from sparkcep.engine.changelog.run_log import MatchChanges
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import WIDTH, MatchBatch
 from sparkcep.engine.core.operator import Found
+from sparkcep.engine.core.task import Task
+from sparkcep.engine.output.columns_out import OF_CHANGES
 from sparkcep.engine.output.match_id import equal_keys, match_ids
-from sparkcep.engine.output.repeated_match_id import OF_CHANGES, Ids, logged
+from sparkcep.engine.output.repeated_match_id import Ids, logged
 from sparkcep.engine.output.tables import Tables
 from sparkcep.kernels.automaton.register_runs import NEGATIVE_ZERO
 from sparkcep.kernels.common import layout
@@ -58,8 +60,28 @@ def _found(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, some
     for leaf in search.task.plan.leaves:
         if leaf.spec.kind == "changed_by":
             by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(some.cause, mask=some.cause < 0))
+    if search.task.plan.punctuates:
+        by_event["punctuation"] = pa.nulls(len(events), chunk.columns[search.task.plan.changes.time].type)
     found = MatchBatch(events, some.labels, some.rows, by_event=by_event)
     return replace(found, by_event=by_event | match_ids(search.task.plan, chunk, found))
+
+
+def punctuation(task: Task, chunk: Chunk, part: int, anchor: int, said: int, cause: int, number: int) -> Found:
+    """An output row that is a punctuation and no match.
+
+    Args:
+        anchor: a row of the partition, whose keys the output row has.
+        said: the row with the time of the punctuation.
+        cause: the row that brings it.
+        number: the number of the change.
+    """
+    event = np.zeros((1, WIDTH), dtype=np.int64)
+    event[0, layout.E_PART], event[0, layout.E_START], event[0, layout.E_ROWS], event[0, layout.E_NUMBER] = part, anchor, 1, number
+    by_event = {"change": pa.array(["punctuate"]), "change_number": pa.array([number]), "punctuation": chunk.columns[task.plan.changes.time].take(pa.array([said]))}
+    for leaf in task.plan.leaves:
+        if leaf.spec.kind == "changed_by":
+            by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array([cause]))
+    return Found(chunk, MatchBatch(event, np.zeros(1, dtype=np.uint8), np.array([anchor]), by_event=by_event))
 
 
 def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, fields
 
 MILLIONTHS = 1_000_000
+SUMS = 9  # how many of the totals are sums, the first ones
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Totals:
         matches: emitted matches.
         complete: emitted matches that are complete.
         lost: missing coverage of the rows, in millionths of a row, if the clause asks for COVERAGE().
+        blocks: finished blocks of rows whose checks an interval set.
+        late_blocks: blocks that took longer than the interval allows with one check a row.
+        refills: how often a history was replaced by what a partition had recorded.
+        least, greatest: the least and the greatest number of checks that a block could use, 0 without a block.
     """
 
     checks: int = 0
@@ -47,6 +52,18 @@ class Totals:
     matches: int = 0
     complete: int = 0
     lost: int = 0
+    blocks: int = 0
+    late_blocks: int = 0
+    refills: int = 0
+    least: int = 0
+    greatest: int = 0
+
+    def count_blocks(self, blocks: int, late: int, least: int, greatest: int) -> None:
+        """Adds the blocks of a search."""
+        self.blocks += blocks
+        self.late_blocks += late
+        self.least = min(least, self.least) if least and self.least else least or self.least
+        self.greatest = max(greatest, self.greatest)
 
     @staticmethod
     def names() -> list[str]:
@@ -58,5 +75,5 @@ class Totals:
         return list(astuple(self))
 
     def since(self, before: list[int]) -> list[int]:
-        """Returns by how much each number is larger than in ``before``."""
-        return [now - old for now, old in zip(self.values(), before, strict=True)]
+        """Returns by how much each sum is larger than in ``before``. The last two numbers are not sums."""
+        return [now - old for now, old in zip(self.values(), before, strict=True)][:SUMS]

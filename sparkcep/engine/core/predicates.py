@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import decimal_words, null_marks, ranks, words
 from sparkcep.columns.types import AS_DOUBLE, HIGH, WORD
 from sparkcep.compiler.conditions.bytecode import KNOWN, OP, Conditions
-from sparkcep.compiler.searches import PATHS, SEQUENCES, SIDES
+from sparkcep.compiler.searches import PATHS, SEQUENCES, SIDES, STREAMS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import EagerConditionError, of_condition
 from sparkcep.engine.core.input_columns import check_pairs
@@ -72,7 +72,7 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
             letters &= ~(((letters >> of) & 1) << copy)
     if chunk.unsure is not None:
         letters[np.arange(rows) >= np.repeat(chunk.unsure, np.diff(chunk.offsets))] &= ~_looking_ahead(plan)
-    if strategy.search in (PATHS, SEQUENCES, SIDES):
+    if strategy.search in (PATHS, SEQUENCES, SIDES, STREAMS):
         _refuse_failures(plan, columns, letters)
     return data
 

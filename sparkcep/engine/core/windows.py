@@ -258,7 +258,7 @@ def window_type(column: pa.DataType | None, step: str) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """The sliding windows over an order column: window n begins at ``n * pace`` and is ``reach`` long.
 
     Example: windows of 1.5 seconds every second, over a TIMESTAMP column (microseconds). ``parts`` is 1, ``pace`` is 1,000,000 and
@@ -279,17 +279,24 @@ class _Grid:
     reach: float
 
     @staticmethod
-    def of(window: Window, slide: Slide, column: pa.DataType | None) -> _Grid:
-        size, step, t = Fraction(window.size), Fraction(slide.step), None if column is None else type_of(column)
-        if t is not None:
-            unit = Fraction(1, _UNITS[t.kind]) if window.kind == MICROS else Fraction(10**t.scale)
-            size, step = size * unit, step * unit
+    def of(window: Window, slide: Slide, column: pa.DataType | None) -> Grid:
+        t = None if column is None else type_of(column)
+        size, step = _in_units(window.size, window.kind, t), _in_units(slide.step, window.kind, t)
         target = window_type(column, common_unit(slide.step, window.size))
         if t is not None and t.is_float:
-            return _Grid(t, target, 1, float_size(step), float_size(size))
+            return Grid(t, target, 1, float_size(step), float_size(size))
         # the unit is divided into parts, so that both are whole
         parts = lcm(size.denominator, step.denominator)
-        return _Grid(t, target, parts, int(step * parts), int(size * parts))
+        return Grid(t, target, parts, int(step * parts), int(size * parts))
+
+    @property
+    def floating(self) -> bool:
+        """Whether places are floating numbers."""
+        return self.type is not None and self.type.is_float
+
+    def scaled(self, size: str, kind: str) -> Fraction:
+        """Returns a size of a kind of window in units of the column."""
+        return _in_units(size, kind, self.type)
 
     def exact(self, places: np.ndarray) -> np.ndarray:
         """Converts places or window numbers to Python's integers if arithmetic on them could exceed 64 bits."""
@@ -374,7 +381,14 @@ def _sortable(words: np.ndarray) -> np.ndarray:
     return np.where(words < 0, words ^ _TOP, words)
 
 
-def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None, *, once: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def _in_units(size: str, kind: str, t: Type | None) -> Fraction:
+    """Returns a size of a kind of window in units of a column's type, None for positions."""
+    if t is None:
+        return Fraction(size)
+    return Fraction(size) * (Fraction(1, _UNITS[t.kind]) if kind == MICROS else Fraction(10**t.scale))
+
+
+def _listed(grid: Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None, *, once: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Lists the windows that hold each pair of places. Raises TooMuchStateError for more than ``most`` windows.
 
     Args:
@@ -409,7 +423,7 @@ def _listed(grid: _Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np
 
 def windows_holding(
     window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
-) -> tuple[np.ndarray, np.ndarray, _Grid]:
+) -> tuple[np.ndarray, np.ndarray, Grid]:
     """Returns the sliding windows that are asked for and hold both the ``first`` and the ``last`` row of each match.
 
     Windows begin at the multiples of the step, like those of Spark's window() function. Windows of rows begin with the partition's
@@ -419,7 +433,7 @@ def windows_holding(
         The number of the match (int64), the number of the window, and the grid. The first two have one entry for each pair.
     """
     column = chunk.columns.get(window.order)
-    grid = _Grid.of(window, slide, None if column is None else column.type)
+    grid = Grid.of(window, slide, None if column is None else column.type)
     values = chunk.positions if column is None else words(column)
     ends = np.stack([values[first], values[last]])
     asked = None if chunk.sliding is None else chunk.sliding[:, chunk.partition_of(first)]
@@ -447,7 +461,7 @@ class Slides:
         until: the row after the last one of each window. int64.
     """
 
-    grid: _Grid
+    grid: Grid
     bounds: np.ndarray
     numbers: np.ndarray
     first: np.ndarray
@@ -474,7 +488,7 @@ def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
     Raises TooMuchStateError if the rows of one partition have more than ``most`` windows.
     """
     column, positions = chunk.columns.get(window.order), chunk.positions
-    grid = _Grid.of(window, slide, None if column is None else column.type)
+    grid = Grid.of(window, slide, None if column is None else column.type)
     values = null = None
     if column is not None:
         values, null = _ordered(column, False)
@@ -505,7 +519,7 @@ def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
     return Slides(grid, np.array(bounds), *whole)
 
 
-def _slides_of_all(grid: _Grid, chunk: Chunk, places: np.ndarray, null: np.ndarray | None, most: int) -> Slides | None:
+def _slides_of_all(grid: Grid, chunk: Chunk, places: np.ndarray, null: np.ndarray | None, most: int) -> Slides | None:
     """Computes :func:`slides` for all partitions at once.
 
     Returns None if places are not int64, if they descend, or if partition and place do not fit one number.

@@ -16,9 +16,10 @@ from sparkcep.columns.arrays import numbered, ranges
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch, together
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import WINDOW_BYTES, windows_holding
+from sparkcep.engine.core.windows import WINDOW_BYTES
 from sparkcep.engine.match.scores import MISSING, Scores
 from sparkcep.engine.output.columns_out import end_rows
+from sparkcep.engine.output.moving_windows import held
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
 
@@ -96,9 +97,9 @@ class TopkHeap:
         """
         plan, chunk = self.task.plan, self.chunk
         first, last = end_rows(found.events, found.rows)
-        window, most = plan.windows[0], self.task.limits.max_state_bytes // WINDOW_BYTES
+        most = self.task.limits.max_state_bytes // WINDOW_BYTES
         try:
-            match, numbers, _ = windows_holding(window, plan.slide, chunk, first, last, most)
+            match, numbers, _ = held(plan, chunk, found, first, last, most)
         except TooMuchStateError:
             return None
         return _Pairs(match, found.events[match, E_PART], numbers, keys[match]) if numbers.dtype == np.int64 else None

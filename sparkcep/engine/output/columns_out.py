@@ -123,7 +123,7 @@ class OutputRows:
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     """Returns the Arrow type of a leaf. For an aggregate it is Spark's result type."""
     kind = spec.kind
-    if kind in ("nav", "match_from", "match_to", "changed_by", "ended"):
+    if kind in ("nav", "match_from", "match_to", "changed_by", "punctuation", "ended"):
         return schema.field(spec.column).type
     if kind in ("cls", "change", "match_id", "status"):
         return pa.string()
@@ -141,7 +141,7 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
         return pa.string()
     if kind in ("bundle_start", "bundle_end"):
         return schema.field(spec.column).type if spec.column else pa.int64()
-    if kind in ("bundle_size", "left_out", "history_visits", "history_points"):
+    if kind in ("bundle_size", "left_out", "allowed", "history_visits", "history_points"):
         return pa.int64()
     if kind == "complete":
         return pa.bool_()
@@ -490,11 +490,13 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
     return pa.array([None if i < 0 else variables[i] for i in picks.tolist()], type=pa.string())
 
 
+# leaves of REPORT CHANGES that describe a change
+OF_CHANGES = ("change", "change_number", "changed_by", "punctuation")
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
     **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
     **dict.fromkeys(("status", "ended", "expected"), _by_event),
-    **dict.fromkeys(("complete", "left_out", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
-    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "match_id"), _by_event),
+    **dict.fromkeys(("complete", "left_out", "allowed", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
+    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "punctuation", "match_id"), _by_event),
     **dict.fromkeys(("register", "emit"), _of_computation),
 }

@@ -16,12 +16,12 @@ import pyarrow as pa
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
+from sparkcep.engine.output.columns_out import OF_CHANGES
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
 from sparkcep.engine.output.match_id import MATCH_ID, equal_keys, id_leaf, match_ids, plain
 from sparkcep.kernels.common import layout
 from sparkcep.plan.plan import Plan
 
-OF_CHANGES = ("change", "change_number", "changed_by")
 Ids = dict[tuple[int, str], dict[object, list[int]]]  # by partition and id, then by output, the numbers of current matches
 
 

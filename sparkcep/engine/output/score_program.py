@@ -101,16 +101,28 @@ def fits(interval: Interval) -> bool:
     return -(2.0 ** (bits - 1)) <= low and high < 2.0 ** (bits - 1)
 
 
-def interval_of(tree: tuple, leaves: Sequence[Interval | None]) -> Interval | None:
-    """Returns the interval of a score from those of its leaves. None if the score or one of its parts is not ``inside``."""
+def interval_of(tree: tuple, leaves: Sequence[Interval | None], rises: bool | None = True) -> Interval | None:
+    """Returns the interval of a score from those of its leaves. None if the score or one of its parts is not ``inside``.
+
+    It is also None if a root of a negative number may make the score better. Such a root is NaN, which ranks last: the score
+    ``-sqrt(x)`` rises as x falls, but only to 0.
+
+    Args:
+        tree: the score, or a part of it.
+        leaves: the intervals of the leaves.
+        rises: whether the score rises with this part; None if that depends on other parts.
+    """
     if tree[0] == "lit":
         return tree[1], tree[1], 32
     if tree[0] == "leaf":
         found = leaves[tree[1]]
         assert found is not None
         return found if inside(found) else None
-    parts = [part for operand in tree[1:] if (part := interval_of(operand, leaves)) is not None]
+    directions = _directions(tree, rises)
+    parts = [part for operand, direction in zip(tree[1:], directions, strict=True) if (part := interval_of(operand, leaves, direction)) is not None]
     if len(parts) < len(tree) - 1 or (tree[0] == "/" and parts[1][0] <= 0 <= parts[1][1]):
+        return None
+    if tree[0] == "sqrt" and not rises and parts[0][0] < 0:
         return None
     bits = FLOATING if tree[0] in ("/", "sqrt") or any(b == FLOATING for *_, b in parts) else max(b for *_, b in parts)
     low, high, _ = parts[0]
@@ -122,6 +134,16 @@ def interval_of(tree: tuple, leaves: Sequence[Interval | None]) -> Interval | No
         ends = [NUMBERS[tree[0]](*operands) for operands in itertools.product(*(part[:2] for part in parts))]
     whole = (min(ends), max(ends), bits)
     return whole if inside(whole) else None
+
+
+def _directions(tree: tuple, rises: bool | None) -> list[bool | None]:
+    """Returns whether the score rises with each operand; None if that depends on other parts."""
+    falls = None if rises is None else not rises
+    if tree[0] == "neg":
+        return [falls]
+    if tree[0] == "-":
+        return [rises, falls]
+    return [None if tree[0] in ("*", "/", "abs") else rises] * (len(tree) - 1)
 
 
 def keeps_scale(types: list[Type]) -> bool:

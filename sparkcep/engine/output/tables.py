@@ -14,9 +14,10 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import NARROWER
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import WINDOW_BYTES, sliding_windows
+from sparkcep.engine.core.windows import WINDOW_BYTES
 from sparkcep.engine.output import gather, shared_ends
-from sparkcep.engine.output.columns_out import OutputRows, end_rows, leaf_column, match_positions, output_bytes
+from sparkcep.engine.output.columns_out import OF_CHANGES, OutputRows, end_rows, leaf_column, match_positions, output_bytes
+from sparkcep.engine.output.moving_windows import held
 from sparkcep.engine.output.row_weights import scores
 from sparkcep.errors import MatchRuntimeError, TooMuchStateError
 from sparkcep.kernels.common import layout
@@ -31,6 +32,7 @@ class Tables:
     def __init__(self, task: Task) -> None:
         self.task, self.plan, self.schema = task, task.plan, task.prepared.output_schema
         self.leaves = dict(task.plan.leaves)
+        self.punctuates = task.plan.punctuates
         net = task.prepared.strategy.net
         self.kinds = None if net is None or net.copies is None else pa.array([KINDS[kind] for kind in net.copies.kinds])
 
@@ -45,7 +47,8 @@ class Tables:
         if plan.slide and "window_start" not in found.by_event:
             found = self._in_windows(chunk, found)
         events, labels, by_event = found.events, found.labels, dict(found.by_event)
-        self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= 0))
+        if not self._is_punctuation(by_event):
+            self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= 0))
         score = next((spec for spec in self.leaves.values() if spec.kind == "score"), None)
         if score is not None:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))
@@ -99,19 +102,27 @@ class Tables:
                 arrays.append(normalized(values) if self.plan.rows == "one" else values)
         return pa.table(arrays, schema=self.schema)
 
+    def _is_punctuation(self, by_event: dict[str, pa.Array]) -> bool:
+        """Whether the batch is a punctuation. Then all leaves are NULL but those of changes."""
+        return self.punctuates and by_event["punctuation"].null_count == 0
+
     def _leaf(self, name: str, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
+        spec = self.leaves[name]
+        if spec.kind not in OF_CHANGES and self._is_punctuation(rows.by_event):
+            return pa.nulls(len(rows.out_event), self.schema.field(name).type)
         try:
-            return leaf_column(self.leaves[name], rows, columns)
+            return leaf_column(spec, rows, columns)
         except MatchRuntimeError as error:
             raise error.at(next(((p.line, p.column, p.text) for p in self.plan.leaf_places if p.name == name), None)) from None
 
     def _in_windows(self, chunk: Chunk, found: MatchBatch) -> MatchBatch:
         """Repeats each match for each sliding window that is asked for and holds all its rows."""
-        window, events = self.plan.windows[0], found.events
+        events = found.events
         kept = np.flatnonzero(events[:, layout.E_ROWS] > 0)
         first, last = end_rows(events[kept], found.rows)
         try:
-            which, starts, ends = sliding_windows(window, self.plan.slide, chunk, first, last, most_windows(self.task))
+            which, numbers, grid = held(self.plan, chunk, found if len(kept) == len(events) else found.chosen(kept), first, last, most_windows(self.task))
+            starts, ends = grid.values(numbers)
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]

@@ -27,9 +27,10 @@ from sparkcep.engine.core.operator import Flow
 from sparkcep.engine.core.state_codec import EMITTED, FAR, StateBytes, StateColumns, StateSchema, check_numbers, parted, whole
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import whole_micros
+from sparkcep.engine.output.columns_out import OF_CHANGES
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
 from sparkcep.engine.output.match_id import equal_keys
-from sparkcep.engine.output.repeated_match_id import OF_CHANGES, apart
+from sparkcep.engine.output.repeated_match_id import apart
 from sparkcep.engine.stages.stream_stage import KeysLeft, MicroBatch, StreamStage
 from sparkcep.errors import MatchRuntimeError
 

@@ -188,6 +188,7 @@ class CountedKeys(NamedTuple):
         bytes: the size of their states.
         micros: microseconds that the call took, 0 if not measured.
         checks, left_out, short, complete, lost: for BUDGET, see :class:`sparkcep.engine.core.effort.Totals`.
+        blocks, late_blocks, refills: for BUDGET INTERVAL and REFILL, as there.
     """
 
     late: int = 0
@@ -204,6 +205,9 @@ class CountedKeys(NamedTuple):
     short: int = 0
     complete: int = 0
     lost: int = 0
+    blocks: int = 0
+    late_blocks: int = 0
+    refills: int = 0
 
 
 @dataclass(frozen=True)
@@ -331,7 +335,7 @@ def advance(stream: KeyedStream, came: Sequence[bytes], before: Bucket, watermar
     now = now.filter(pc.not_equal(now.column("state"), NO_BYTES))
     table = pa.concat_tables([before.keys.filter(pa.array(untouched)), now]).combine_chunks()
     after = replace(after, keys=table, kept=before.kept + kept.more[0], pending=before.pending + kept.more[1])
-    tried = dict(zip(Totals.names(), task.totals.since(checked), strict=True)) | {"matches": task.matches - matches}
+    tried = dict(zip(Totals.names(), task.totals.since(checked), strict=False)) | {"matches": task.matches - matches}
     return after, after.counted(CountedKeys(late, untimed, len(searched), **tried))
 
 

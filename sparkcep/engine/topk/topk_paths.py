@@ -5,8 +5,8 @@ If the score is a sum over the rows, they are k best paths over (node, row) (CPR
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ import pyarrow as pa
 from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.net import row_equalities
-from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR
-from sparkcep.compiler.searches import PATHS, SIDES
+from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
+from sparkcep.compiler.searches import PATHS, SIDES, STREAMS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS, NARROWER
 from sparkcep.engine.core.matches import MatchBatch, matches_of, together
@@ -26,10 +26,12 @@ from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows, slides, window_ends
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
+from sparkcep.engine.output.moving_windows import held_by
 from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
 from sparkcep.engine.output.score_program import EXACT
 from sparkcep.engine.output.tables import most_windows
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
+from sparkcep.engine.topk.unfolded import Best, Span, Unfolded
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART
 from sparkcep.plan.records import Ranking, Term
@@ -39,38 +41,6 @@ MOST_TOGETHER = 1 << 16  # most best matches of partitions that are searched tog
 SHARE_TOGETHER = 8  # their share of ``max_state_bytes``: a larger search might fail in vain
 SPARE = 1024  # matches held in addition to twice the best
 MATCH_BYTES, ROW_BYTES = 400, 80  # of a match held as Python objects, and of each of its rows
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best matches of one or several partitions, and the window number of each match."""
-
-    found: MatchBatch
-    windows: np.ndarray
-
-
-@dataclass(frozen=True)
-class Span:
-    """A partition of a chunk, with its sliding windows.
-
-    Attributes:
-        part: the number of the partition.
-        low, high: its first row, and the row after its last one.
-        first, until: the first row of each window, and the row after its last one, counted in the partition. None without sliding
-            windows.
-        numbers: the numbers of the windows.
-    """
-
-    part: int
-    low: int
-    high: int
-    first: np.ndarray | None
-    until: np.ndarray | None
-    numbers: np.ndarray
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.low, self.high)
 
 
 class Rankings:
@@ -109,7 +79,7 @@ class Rankings:
         Sliding windows do not count. Returns None without such windows.
         """
         plan, columns = self.task.plan, chunk.columns
-        outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search != SIDES else []
+        outer = [0] if windowed(self.task) and not plan.slide and self.task.prepared.strategy.search not in (SIDES, STREAMS) else []
         windows = [plan.windows[w] for w in (*outer, *self.task.prepared.strategy.spans[side])]
         if not windows:
             return None
@@ -147,14 +117,30 @@ class TopkPaths(Rankings):
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """Returns the best matches of each partition, None if paths do not determine them."""
         letters = kernel_data(self.task.prepared, chunk).rows.letters
-        linked, weights = self._links(chunk), summed_weights(self.task, chunk, letters)
+        strategy = self.task.prepared.strategy
+        assert strategy.links is not None
+        linked, weights = Links.of(strategy.links, strategy.sides[0], chunk), summed_weights(self.task, chunk, letters)
         # a sum over NULLs alone is NULL, and paths do not show which matches have only such rows
         if linked is None or weights is None or unclear(self.ranking.terms, chunk.columns, letters):
             return None
         self.task.ran.add(PATHS)
         letters, within = timed(letters, plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)[0]), self.within(chunk)
+        if self.ranking.moving:
+            unfolded = Unfolded.in_windows(self.task.plan, chunk, sliding, letters)
+            within = None if within is None else (unfolded.ends(within[0]), unfolded.ends(within[1]))
+            found = self._of_spans(chunk, unfolded.spans(), unfolded.letters, weights[:, unfolded.rows], linked.part(unfolded.rows), within)
+            return None if found is None else [unfolded.folded(best) for best in found]
+        return self._of_spans(chunk, self.spans(chunk, sliding), letters, weights, linked, within)
+
+    def _of_spans(
+        self, chunk: Chunk, all_spans: Iterable[Span], letters: np.ndarray, weights: np.ndarray, linked: Links, within: tuple[np.ndarray, np.ndarray] | None
+    ) -> list[Best] | None:
+        """Returns the best matches of each partition, None if paths do not determine them.
+
+        The other arguments have an entry for each row of the partitions.
+        """
         found = []
-        for spans in self._groups(chunk, sliding, within is None and linked.alike, letters, weights):
+        for spans in self._groups(all_spans, within is None and linked.alike, letters, weights):
             if len(spans) > 1:
                 try:
                     found.append(self._of_partitions(spans, letters, weights, linked))
@@ -171,22 +157,24 @@ class TopkPaths(Rankings):
                     raise self.task.failures.state(span.low, chunk.columns, LESS) from None
         return found
 
-    def _groups(self, chunk: Chunk, sliding: Slides | None, together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
+    def _groups(self, all_spans: Iterable[Span], together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
         """Yields groups of consecutive partitions that are searched together: a call costs as much as some hundred rows.
 
         Without ``together`` each partition is a group. So is a partition with weights that are not finite.
         """
         group: list[Span] = []
         size = held = 0
-        alone, most = np.zeros(chunk.parts, dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
+        infinite, most = np.zeros(len(letters), dtype=bool), self.task.limits.max_state_bytes // SHARE_TOGETHER
         if together and weights.dtype.kind == "f":
-            infinite = np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])
-            alone[chunk.partition_of(np.flatnonzero(infinite.any(axis=0)))] = True
-        for span in self.spans(chunk, sliding):
+            infinite = (np.array([(letters >> v) & 1 == 1 for v in range(len(weights))]) & ~np.isfinite(weights[:, : len(letters)])).any(axis=0)
+        some = bool(infinite.any())
+        alone = before = False
+        for span in all_spans:
+            before, alone = alone, some and bool(infinite[span.rows].any())
             best = len(span.numbers) * self.ranking.top
             rows = span.high - span.low if span.first is None or span.until is None else int((span.until - span.first).sum())
             taken = 24 * best + 16 * self.ranking.top * rows
-            if group and (not together or size + best > MOST_TOGETHER or held + taken > most or alone[span.part] or alone[group[-1].part]):
+            if group and (not together or size + best > MOST_TOGETHER or held + taken > most or alone or before):
                 yield group
                 group, size, held = [], 0, 0
             size, held = size + best, held + taken
@@ -194,7 +182,7 @@ class TopkPaths(Rankings):
         if group:
             yield group
 
-    def _of_partitions(self, spans: list[Span], letters: np.ndarray, weights: np.ndarray, linked: _Links) -> Best:
+    def _of_partitions(self, spans: list[Span], letters: np.ndarray, weights: np.ndarray, linked: Links) -> Best:
         """Returns the best matches of consecutive partitions."""
         rows, counts = slice(spans[0].low, spans[-1].high), np.array([len(span.numbers) for span in spans])
         low = np.concatenate([np.zeros(1, dtype=np.int64) + span.low if span.first is None else span.first + span.low for span in spans]) - rows.start
@@ -214,7 +202,7 @@ class TopkPaths(Rankings):
         matches.events[:, E_NUMBER] = numbered(matches.events[:, E_PART]) + 1 if len(matches.events) else 0
         return Best(matches, numbers[found.window])
 
-    def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: _Links, backs: np.ndarray | None) -> Best:
+    def _of_partition(self, span: Span, letters: np.ndarray, weights: np.ndarray, linked: Links, backs: np.ndarray | None) -> Best:
         """Returns the best matches of a partition. Rows that agree in different values are searched separately."""
         top, parts, held = self.ranking.top, [], 0
         for some in linked.far.apart(letters):
@@ -244,7 +232,7 @@ class TopkPaths(Rankings):
                 score = scores.of(rows, labels)
             except TypeRangeError:
                 raise failures.score(rows[0], chunk.columns) from None
-            for window in [0] if sliding is None else sliding.holding(part, rows[0], rows[-1]):
+            for window in [0] if sliding is None else held_by(self.task.plan, chunk, sliding, part, rows, labels):
                 group = groups.setdefault((part, window), [])
                 group.append((score is None, 0 if score is None else -score, tuple(rows), number, tuple(labels)))
                 held += _held([group[-1]])
@@ -261,39 +249,6 @@ class TopkPaths(Rankings):
         labels = np.array([label for _, match in best for label in match[4]], dtype=np.uint8)
         taken = np.array([row for _, match in best for row in match[2]], dtype=np.int64)
         return [Best(matches_of(parts, sizes, labels, taken), windows)]
-
-    def _links(self, chunk: Chunk) -> _Links | None:
-        """Returns the values that conditions between rows of a match compare.
-
-        Returns None if the types of both sides differ, or if bands are too wide.
-        """
-        strategy, columns, rows = self.task.prepared.strategy, chunk.columns, chunk.rows
-        found, automaton = strategy.links, strategy.sides[0]
-        assert found is not None
-        shifts = [_shifts(band, columns) for band in found.bands]
-        if None in shifts:
-            return None
-        counts = np.array([len(some) for some in shifts if some is not None], dtype=np.int64)
-        original = np.repeat(np.arange(len(counts)), counts)
-        first = np.concatenate([[0], np.cumsum(counts)])[automaton.first]
-        edges, rights = automaton.edges[original][:, [E_VAR, E_TARGET]], [right for some in shifts for right in some or ()]
-        keys = None
-        if any(found.nodes):
-            left, right = np.full((len(found.nodes), rows), -1, dtype=np.int64), np.full((len(edges), rows), -1, dtype=np.int64)
-            keyed = np.array([len(names) > 0 for names in found.nodes], dtype=np.uint8)
-            for node in np.flatnonzero(keyed).tolist():
-                own = [e for e in range(int(first[node]), int(first[node + 1])) if edges[e, 0] != ACCEPT]
-                banded = any(rights[e] is not None for e in own)
-                taken = [columns[c] for c in found.nodes[node]]
-                if banded:
-                    taken[-1] = taken[-1].cast(pa.int64())
-                codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
-                if codes is None:
-                    return None
-                left[node], right[own] = codes[0], codes[1:]
-            keys = Keys(keyed, left, right)
-        far = Far.of(strategy.far, columns)
-        return None if far is None else _Links(first, edges, original, keys, far)
 
 
 def _parts(task: Task) -> int:
@@ -365,7 +320,7 @@ class Far(NamedTuple):
             yield from self.apart(some, at + 1)
 
 
-class _Links(NamedTuple):
+class Links(NamedTuple):
     """The automaton with an edge for each difference that a band allows, and the values that its rows compare.
 
     Attributes:
@@ -381,12 +336,44 @@ class _Links(NamedTuple):
     keys: Keys | None
     far: Far
 
+    @staticmethod
+    def of(found: row_equalities.Links, automaton: Net, chunk: Chunk) -> Links | None:
+        """Returns the values that conditions between rows of a match compare.
+
+        Returns None if the types of both sides differ, or if bands are too wide.
+        """
+        columns, rows = chunk.columns, chunk.rows
+        shifts = [_shifts(band, columns) for band in found.bands]
+        if None in shifts:
+            return None
+        counts = np.array([len(some) for some in shifts if some is not None], dtype=np.int64)
+        original = np.repeat(np.arange(len(counts)), counts)
+        first = np.concatenate([[0], np.cumsum(counts)])[automaton.first]
+        edges, rights = automaton.edges[original][:, [E_VAR, E_TARGET]], [right for some in shifts for right in some or ()]
+        keys = None
+        if any(found.nodes):
+            left, right = np.full((len(found.nodes), rows), -1, dtype=np.int64), np.full((len(edges), rows), -1, dtype=np.int64)
+            keyed = np.array([len(names) > 0 for names in found.nodes], dtype=np.uint8)
+            for node in np.flatnonzero(keyed).tolist():
+                own = [e for e in range(int(first[node]), int(first[node + 1])) if edges[e, 0] != ACCEPT]
+                banded = any(rights[e] is not None for e in own)
+                taken = [columns[c] for c in found.nodes[node]]
+                if banded:
+                    taken[-1] = taken[-1].cast(pa.int64())
+                codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
+                if codes is None:
+                    return None
+                left[node], right[own] = codes[0], codes[1:]
+            keys = Keys(keyed, left, right)
+        compared = Far.of(found.far, columns)
+        return None if compared is None else Links(first, edges, original, keys, compared)
+
     @property
     def alike(self) -> bool:
         """Whether nothing is compared between rows, so that several partitions can be searched together."""
         return self.keys is None and not self.far.tests
 
-    def part(self, rows: slice) -> _Links:
+    def part(self, rows: slice) -> Links:
         keys = self.keys and Keys(self.keys.keyed, self.keys.left[:, rows], self.keys.right[:, rows])
         return self._replace(keys=keys, far=self.far.part(rows))
 

@@ -7,11 +7,12 @@ matches if floating scores might be ordered differently from Spark's, or if too 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import null_marks, numbered, words
 from sparkcep.columns.types import INT_BITS, type_of
 from sparkcep.compiler.net.orders import Arrangement
 from sparkcep.compiler.searches import SEQUENCES
@@ -34,8 +35,10 @@ from sparkcep.engine.output.score_program import (
     operations,
 )
 from sparkcep.engine.topk.branch_and_bound import Inside, best_of, top_sequences
-from sparkcep.engine.topk.topk_paths import Best, Far, Rankings, Span, summed_weights, timed, unclear
+from sparkcep.engine.topk.topk_paths import Far, Rankings, summed_weights, timed, unclear
+from sparkcep.engine.topk.unfolded import Best, Span, Unfolded, common_values
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
+from sparkcep.kernels.common.layout import E_NUMBER, E_PART
 
 
 class TopkRows(Rankings):
@@ -68,6 +71,9 @@ class TopkRows(Rankings):
             letters = np.where(missing, letters & ~np.int64(1 << v), letters)
             left_out |= missing
         self.task.ran.add(SEQUENCES)
+        values = common_values(self.task.prepared.strategy.far, sum(1 << v for v in self.variables), chunk)
+        if self.ranking.moving or values is not None and within is None:
+            return self._of_groups(chunk, sliding, letters, weights, values, ends, left_out)
         found = []
         for span in self.spans(chunk, sliding):
             try:
@@ -83,6 +89,41 @@ class TopkRows(Rankings):
                 return None
             found.append(best)
         return found
+
+    def _of_groups(
+        self, chunk: Chunk, sliding: Slides | None, letters: np.ndarray, weights: dict[int, np.ndarray], values: dict[int, np.ndarray] | None, ends: np.ndarray,
+        left_out: np.ndarray,
+    ) -> list[Best] | None:
+        """Returns the best matches of all partitions and windows from searches of groups of rows, None if a score may be NULL.
+
+        ``values``: the value that all rows of a match share, by variable. None if there is none, or if it is compared later.
+        """
+        whole = Unfolded.in_windows(self.task.plan, chunk, sliding, letters)
+        groups = (whole if values is None else whole.by_values(values)).having([1 << v for v in self.variables])
+        far = None if values is not None else Far.of(self.task.prepared.strategy.far, chunk.columns)
+        windows, parts = groups.ends(ends), []
+        for some in [groups.letters] if far is None else far.part(groups.rows).apart(groups.letters):
+            for order in self.orders:
+                try:
+                    found = top_sequences(
+                        self._tree(order), sum((some >> v & 1) << j for j, v in enumerate(order.variables)),
+                        np.array([weights[v][groups.rows] for v in order.variables]), self.ranking.top, groups.offsets[:-1], groups.offsets[1:],
+                        inside=Inside(order.same, order.inside, windows), max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
+                    )  # fmt: skip
+                except TooMuchStateError:
+                    return None  # these may be as many as all matches
+                except TooManyStepsError as error:
+                    raise self.task.failures.ranking(int(groups.rows[groups.offsets[error.args[0]]]), chunk.columns) from None
+                parts.append((replace(found, window=groups.of[found.window], rows=groups.rows[found.rows]), np.array(order.labels, dtype=np.uint8)))
+        best, labels = best_of(parts, self.ranking.top, len(self.variables))
+        if left_out.any():
+            lost = np.add.reduceat(left_out[whole.rows], whole.offsets[:-1]) if len(whole.rows) else np.zeros(0)
+            if ((lost > 0) & (np.bincount(best.window, minlength=len(whole.of)) < self.ranking.top)).any():
+                return None
+        count, size = best.rows.shape
+        matches = matches_of(whole.parts[best.window], np.full(count, size, dtype=np.int64), labels.reshape(-1), best.rows.reshape(-1))
+        matches.events[:, E_NUMBER] = numbered(matches.events[:, E_PART]) + 1 if count else 0
+        return [Best(matches, whole.numbers[best.window])]
 
     def _of_partition(
         self, span: Span, letters: np.ndarray, weights: dict[int, np.ndarray], far: Far, within: tuple[np.ndarray, np.ndarray] | None, windows: np.ndarray,

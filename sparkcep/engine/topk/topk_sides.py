@@ -42,8 +42,10 @@ from sparkcep.engine.output.score_program import (
 from sparkcep.engine.topk.branch_and_bound import rising_leaves
 from sparkcep.engine.topk.k_best_paths import Ranked, top_matches
 from sparkcep.engine.topk.rank_join import Item, Joined, Queue, RankJoin
-from sparkcep.engine.topk.topk_paths import Best, Rankings, Span, timed
+from sparkcep.engine.topk.topk_paths import Rankings, timed
+from sparkcep.engine.topk.unfolded import Best, Span
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
+from sparkcep.plan.records import Conjoined
 
 DEEPEST = 64  # a side is read up to so many times k, then all matches are listed
 
@@ -78,12 +80,16 @@ class TopkSides(Rankings):
 
     def __init__(self, task: Task, listing: Listing) -> None:
         super().__init__(task, listing)
-        assert self.ranking.by_sides is not None
-        self.score, self.top = self.ranking.by_sides, self.ranking.top
+        self.score, self.top = self.form(), self.ranking.top
         self.sides = task.prepared.strategy.sides
         self.rising = np.where(rising_leaves(self.score.tree, len(self.sides)) < 0, -1, 1).tolist()
         self.lengths = [rows_of_match(side) for side in self.sides]
         self.merge = lambda scores: evaluated(self.score.tree, [s * r for s, r in zip(scores, self.rising)], NUMBERS)
+
+    def form(self) -> Conjoined:
+        """Returns the form of the score."""
+        assert self.ranking.by_sides is not None
+        return self.ranking.by_sides
 
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         sliding = self.slides(chunk)

@@ -16,6 +16,9 @@ Features are the match vectors of section 3.3 (Definition 4): place, cost so far
 latter two in intervals. The search learns the number of their visits, and the match points that followed. Their bundles are
 assembled after the search.
 
+With an interval instead of a number of checks, a feedback controller sets the checks of each row
+(:mod:`sparkcep.kernels.budget.feedback`).
+
 To explore a history, agents (:mod:`sparkcep.kernels.budget.q_learning`) take rows first. Their tries are checks, too. They get the
 checks that candidates do not need, and one in eight of the others. The latter are saved up until they are enough for a match.
 
@@ -34,9 +37,19 @@ from sparkcep.kernels.budget.candidates import collect, forget_candidates
 from sparkcep.kernels.budget.choice import choose, find_features
 from sparkcep.kernels.budget.exploration import agent_begins, dismiss_agents, explore, seed_agents
 from sparkcep.kernels.budget.features import Clock
+from sparkcep.kernels.budget.feedback import (
+    Feedback,
+    checks_allowed,
+    count_row,
+    enter_feedback,
+    leave_feedback,
+    read_clock,
+    start_clock,
+)
 from sparkcep.kernels.budget.layout import (
     A_EDGE,
     CANDIDATES_FULL,
+    CLOSED,
     JUDGED,
     LOST,
     Q_AGENTS,
@@ -46,6 +59,8 @@ from sparkcep.kernels.budget.layout import (
     Q_LEFT,
     Q_PENDING,
     Q_SAVED,
+    R_REPLACED,
+    REPLACED,
     REPORTED,
     SAVED_FULL,
     UNJUDGED,
@@ -53,7 +68,16 @@ from sparkcep.kernels.budget.layout import (
 from sparkcep.kernels.budget.negation import NegationArrays, set_floor
 from sparkcep.kernels.budget.q_learning import G_CLASS, Agents
 from sparkcep.kernels.budget.save_runs import raise_floor, restore, restore_utilities, resume, save
-from sparkcep.kernels.budget.trial import complete_all, count_match_point, has_room, settle, try_candidate
+from sparkcep.kernels.budget.trial import (
+    begin_copy,
+    complete_all,
+    count_bundle,
+    count_match_point,
+    has_room,
+    is_closed,
+    settle,
+    try_candidate,
+)
 from sparkcep.kernels.budget.utility import Utilities
 from sparkcep.kernels.common.cursor import bounds
 from sparkcep.kernels.common.hash_table import mixed
@@ -148,6 +172,23 @@ class Learned(NamedTuple):
     seen: np.ndarray
 
 
+class Refill(NamedTuple):
+    """Replaces the history of a partition by what the search has learned there (REFILL).
+
+    Attributes:
+        wanted: whether the history is replaced.
+        most: the bundles after which it is replaced.
+        when, near: int64 (rows), the place of each row in the window's measure, and the last place that a bundle with it reaches.
+        now: int64 (REFILL_FIELDS), the present state.
+    """
+
+    wanted: bool
+    most: int
+    when: np.ndarray
+    near: np.ndarray
+    now: np.ndarray
+
+
 class Ground(NamedTuple):
     """Working memory and output.
 
@@ -159,6 +200,7 @@ class Ground(NamedTuple):
         labels: int64 (entries), digest of the variables of a run.
         table: int64 (4n), complete matches by hash.
         left: int64 (rows), output: how many candidates were left out.
+        allowed: int64 (rows, or 0 if not asked for), output: how many candidates could be tried.
         coverage: float64 (rows, or 0 if not asked for), output: the covered share of the bundles.
     """
 
@@ -169,6 +211,7 @@ class Ground(NamedTuple):
     labels: np.ndarray
     table: np.ndarray
     left: np.ndarray
+    allowed: np.ndarray
     coverage: np.ndarray
 
 
@@ -186,6 +229,8 @@ class SearchArrays(NamedTuple):
     classes: Classes
     runs: Runs
     ground: Ground
+    feedback: Feedback
+    refill: Refill
 
 
 @embedded
@@ -199,6 +244,8 @@ def _entered(part, low, high, saved_runs, arrays, state):
         agents.many[0] = 0
     if negations.some:
         set_floor(low, negations)
+    if arrays.feedback.wanted:
+        enter_feedback(part, arrays.feedback)
     if not saved_runs.wanted:
         return True
     if negations.some and high > low:
@@ -324,7 +371,7 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
     then writes to Q_DONE how many of them are left.
 
     Args:
-        checks: how many candidates of a row are tried, 0 for all.
+        checks: how many candidates of a row are tried, 0 for all. A feedback controller overrides it.
         order: the order of the tries, PLAIN to BY_UTILITY.
         proxies: whether only the best of runs with equal futures is kept; else all are.
         merging: whether runs with equal futures form one class.
@@ -335,7 +382,9 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
         saved_runs: :class:`sparkcep.kernels.budget.save_runs.SavedRuns` of growing partitions.
         arrays: :class:`SearchArrays`.
     """
-    net, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground = arrays
+    net, clock, agents, history, utilities, learned, looking, negations, classes, runs, ground, feedback, refill = arrays
+    if feedback.wanted:
+        start_clock(feedback)
     parts = offsets.shape[0] - 1
     part, row = state[S_PART], state[S_START]
     outcome = DONE
@@ -347,12 +396,22 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                 state[S_DETAIL] = LOST
                 outcome = GROW
                 break
+            if refill.wanted:
+                begin_copy(learned, refill, state)
+                if refill.now[R_REPLACED] == 1:
+                    state[S_DETAIL] = REPLACED
+                    outcome = GROW
+                    break
         while row < limit:
             here = letters[row] & net.tested
             if here == 0 or looking.windows[0, row] <= row:
                 row += 1  # no variable takes it, or its time is NULL
                 continue
             if state[Q_PENDING] == 0:
+                if refill.wanted and is_closed(row, refill):
+                    state[S_DETAIL] = CLOSED
+                    outcome = GROW
+                    break
                 # Classes whose windows have closed are swept once the classes have doubled.
                 if state[F_ALIVE] > state[F_SWEEP]:
                     bury(False, row, classes, state)
@@ -364,6 +423,8 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                     state[S_DETAIL] = CANDIDATES_FULL
                     outcome = GROW
                     break
+                if feedback.wanted:
+                    checks = checks_allowed(feedback)
                 # The buckets are used only while candidates are collected.
                 forget_candidates(count, proxies, net, ground)
                 tried = count if checks == 0 else min(count, checks)
@@ -372,6 +433,7 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                     outcome = GROW
                     break
                 state[Q_DONE] = 0
+                used = np.int64(0)
                 if agents.wanted:
                     used = explore(count, checks, part, row, low, high, here, proxies, arrays, state)
                     if used < 0:
@@ -384,6 +446,8 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                 state[Q_CHECKS] += tried
                 state[Q_LEFT] += count - tried
                 ground.left[row] = count - tried
+                if ground.allowed.shape[0] > 0:
+                    ground.allowed[row] = checks
                 added = 0
                 seed = seed_agents(count, net, clock, agents, ground, state) if agents.wanted and count <= checks and tried == count else np.int64(NONE)
                 # The heap's end has the chosen candidates, the first one last.
@@ -398,6 +462,8 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                     outcome = ERROR
                     break
                 settle(row, added, proxies, merging, looking, classes, learned, runs, state)
+                if feedback.wanted:
+                    count_row(tried + used, feedback)
                 if negations.late and state[Q_DONE] > 0:
                     state[Q_PENDING] = JUDGED
                     state[S_DETAIL] = UNJUDGED
@@ -413,6 +479,8 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                 if learned.wanted or utilities.wanted:
                     for i in range(state[Q_DONE]):
                         count_match_point(ground.done[i, 0], part, row, utilities, learned, runs, state)
+                if refill.wanted:
+                    count_bundle(row, refill)
                 if not proxies:
                     _distinct(runs, ground, net, state)
                     state[K_UNEMITTED] = 0
@@ -430,6 +498,8 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
             state[S_DETAIL] = SAVED_FULL
             outcome = GROW
             break
+        if feedback.wanted:
+            leave_feedback(part, feedback)
         opens[part, O_START] = row
         if state[F_ALIVE] > 0:
             bury(True, row, classes, state)
@@ -439,6 +509,8 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
         part += 1
         row = opens[part, O_START] if part < parts else high
         state[S_NUMBER] = 0
+    if feedback.wanted:
+        read_clock(feedback)
     state[S_PART] = part
     state[S_START] = row
     return outcome

@@ -21,6 +21,8 @@ from sparkcep.kernels.budget.layout import (
     Q_DONE,
     Q_ENDS,
     Q_VECTORS,
+    R_BUNDLES,
+    R_LAST,
     V_BEGUN,
     V_CODE,
     V_LAST,
@@ -91,6 +93,35 @@ def count_visit(i, part, row, net, learned, ground, state):
             learned.seen[place, slot] = candidates[i, A_CODE] + 1
             vectors[at, V_VISITS] += 1
     return at
+
+
+@embedded
+def begin_copy(learned, refill, state):
+    """Forgets what an earlier partition has recorded."""
+    if state[Q_VECTORS] > 0:
+        fill(learned.table, 0)
+    state[Q_VECTORS] = 0
+    state[Q_ENDS] = 0
+    refill.now[R_LAST] = NONE
+    refill.now[R_BUNDLES] = 0
+
+
+@embedded
+def is_closed(row, refill):
+    """Whether the last of the bundles that replace the history is closed at a row: more than the window after its last match
+    point."""
+    last = refill.now[R_LAST]
+    if last != NONE and refill.when[row] > refill.near[last]:
+        refill.now[R_LAST] = NONE
+    return refill.now[R_LAST] == NONE and refill.now[R_BUNDLES] >= refill.most
+
+
+@embedded
+def count_bundle(row, refill):
+    """Adds a match point to the open bundle, or begins one."""
+    if refill.now[R_LAST] == NONE:
+        refill.now[R_BUNDLES] += 1
+    refill.now[R_LAST] = row
 
 
 @embedded

@@ -21,7 +21,7 @@ from sparkcep.plan.records import Approx
 PROXY, PER_ERROR, ALL, BUNDLES = "PROXY", "PER ERROR", "ALL", "BUNDLES"
 EXTRA = "EXTRA"
 BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
-BUDGET_LEAVES = ("complete", "left_out", "coverage")
+BUDGET_LEAVES = ("complete", "left_out", "allowed", "coverage")
 
 
 def check_approx(clause: MatchClause) -> None:

@@ -455,10 +455,10 @@ class AutomatonMeasures(MeasureSplitter):
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
-    def defaults(self) -> list[tuple[str, str]]:
-        """The default measures as (name, leaf), used without MEASURES."""
+    def defaults(self, punctuated: bool) -> list[tuple[str, str]]:
+        """The default measures as (name, leaf), used without MEASURES. ``punctuated``: WITH PUNCTUATIONS."""
         names = self.automaton.emits or tuple(register.name for register in self.automaton.declared)
-        return self.of_changes() + [(name, self._leaf(self.known[name.lower()])) for name in names]
+        return self.of_changes(punctuated) + [(name, self._leaf(self.known[name.lower()])) for name in names]
 
     def _column(self, node: Expr) -> str:
         found = self.known.get(node.value[0].lower()) if len(node.value) == 1 else None

@@ -1,4 +1,4 @@
-"""BUDGET n CHECKS, USING HISTORY and MATCH HISTORY: best-effort matching (RC-ACEP, VLDB 2016, sections 3.2 to 4).
+"""BUDGET n CHECKS, BUDGET INTERVAL, USING HISTORY and MATCH HISTORY: best-effort matching (RC-ACEP, VLDB 2016, sections 3.2 to 4).
 
 ``plan/build`` calls the checks, and makes records with the functions after them.
 """
@@ -11,17 +11,18 @@ import math
 from sparkcep.clause import tree
 from sparkcep.clause.tokens import Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import ClauseError, position
-from sparkcep.plan.constants import is_literal, number
+from sparkcep.errors import UNSUPPORTED, ClauseError, position
+from sparkcep.plan.constants import constant, is_literal, no_value, number, unknown_parameter
 from sparkcep.plan.extend import approx as costs
-from sparkcep.plan.limits import MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
+from sparkcep.plan.limits import MAX_BUDGET_NANOS, MAX_BUNDLES, MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
 from sparkcep.plan.options import ROWS, window_size
-from sparkcep.plan.records import Budget, History, OfHistory, Part
+from sparkcep.plan.records import Budget, History, OfHistory, Pace, Part
+from sparkcep.settings import Settings
 
 HISTORY = "HISTORY"  # the report of MATCH HISTORY
 HISTORY_COLUMN = "__history"  # input column with the whole history table, in the first row of each task
 INTERVALS = 8
-MAX_VECTORS = MAX_BUNDLES = 4096
+MAX_VECTORS = 4096
 # the columns of a history, with their SQL types
 COLUMNS = {
     "pattern": "STRING", "place": "INT", "errors": "DOUBLE", "remaining": "INT", "idle": "INT", "visits": "BIGINT", "points": "BIGINT",
@@ -44,6 +45,10 @@ def check_budget(clause: MatchClause) -> None:
             raise _fail(clause, found.span, f"{option} ranks all matches, but {words} does not find all of them. Leave out one of the two")
     if approx.report == HISTORY:
         _check_history(clause)
+        used = approx.budget.history if approx.budget is not None else None
+        if used is not None and used.refill:
+            message = "REFILL beside MATCH HISTORY is not available: a partition records either its own next history or the table. Leave REFILL out"
+            raise clause.error(used.span, "BUDGET", message, UNSUPPORTED)
     if approx.budget is not None:
         _check_checks(clause, approx.budget)
     _check_measures(clause)
@@ -61,7 +66,7 @@ def _check_history(clause: MatchClause) -> None:
 
 
 def _check_checks(clause: MatchClause, budget: tree.Budget) -> None:
-    _whole(clause, budget.checks, "BUDGET", MAX_CHECKS)
+    _amount(clause, budget)
     if clause.rows == WITH_UNMATCHED:
         raise _fail(clause, budget.span, "with BUDGET the search may miss the match of an unmatched row. Leave out WITH UNMATCHED ROWS")
     if budget.history is not None:
@@ -87,20 +92,53 @@ def _check_measures(clause: MatchClause) -> None:
             raise clause.error(call.span, "MATCH_COUNT", "MATCH_COUNT() would miss matches that a BUDGET leaves out. Leave out one of the two")
 
 
-def budget_of(clause: MatchClause) -> Budget | None:
-    """The record of a checked clause's BUDGET."""
+def _amount(clause: MatchClause, budget: tree.Budget) -> int:
+    """The checks of a row, or the nanoseconds of an interval."""
+    text = budget.amount.span.of(clause.text)
+    if budget.per is None:
+        if any(node.op == "interval" for node in budget.amount.walk()):
+            raise _fail(clause, budget.amount.span, f"CHECKS are a number, and {text} is a time. Write BUDGET {text} PER ROW, or BUDGET 5 CHECKS")
+        return _whole(clause, budget.amount, "BUDGET", MAX_CHECKS)
+    try:
+        found = constant(budget.amount, clause.text, clause.parameters)
+    except ClauseError as error:
+        if error.error_class != "SPARKCEP.WINDOW_SIZE":
+            raise
+        raise _fail(clause, budget.amount.span, f"BUDGET takes a constant interval of days and smaller units, not {text}") from None
+    if found is None and (unknown := unknown_parameter(budget.amount, clause.parameters)) is not None:
+        raise no_value(budget.amount, clause.text, unknown)
+    if found is None or not found.is_time:
+        hint = f"{text} CHECKS, or " if found is not None else ""
+        raise _fail(clause, budget.amount.span, f"BUDGET ... PER {budget.per} takes an interval, not {text}. Write {hint}INTERVAL '300' MICROSECONDS PER {budget.per}")
+    nanos = found.value * 1000
+    if not 1000 <= nanos <= MAX_BUDGET_NANOS:
+        raise _fail(clause, budget.amount.span, f"BUDGET takes an interval from 1 microsecond to {MAX_BUDGET_NANOS // 86_400_000_000_000} days, not {text}")
+    return int(nanos)
+
+
+def budget_of(clause: MatchClause, settings: Settings) -> Budget | None:
+    """The record of a checked clause's BUDGET. ``settings``: have the clock of an interval."""
     assert clause.approx is not None
     budget = clause.approx.budget
     if budget is None:
         return None
-    used, sketch = budget.history, ()
+    used, sketch, refill, amount = budget.history, (), None, _amount(clause, budget)
     if used is not None:
         sketch = tuple(_whole(clause, size, "SKETCH", MAX_CELLS) for size in used.sketch)
+        refill = _refill(clause, used)
     place = position(clause.text, budget.span.start)
+    pace = None if budget.per is None else Pace(amount, budget.per, *settings.budget_clock)
     return Budget(
-        _whole(clause, budget.checks, "BUDGET", MAX_CHECKS), HISTORY_COLUMN if used is not None else "", used is not None and used.published, sketch, budget.explore,
+        amount if pace is None else 0, pace, refill, HISTORY_COLUMN if used is not None else "", used is not None and used.published, sketch, budget.explore,
         *place, budget.span.of(clause.text)[:40],
     )  # fmt: skip
+
+
+def _refill(clause: MatchClause, used: tree.HistoryTable) -> int | None:
+    """The bundles after which a history is replaced, 0 for as many as it has, None for never."""
+    if not used.refill:
+        return None
+    return 0 if used.bundles is None else _whole(clause, used.bundles, "REFILL", MAX_BUNDLES)
 
 
 def history_of(clause: MatchClause) -> History | None:

@@ -12,11 +12,11 @@ from fractions import Fraction
 from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, quote
-from sparkcep.clause.tree import NEXT_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import SEMANTIC, ClauseError, position
+from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, WITH_UNMATCHED, MatchClause
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.extend.arcs import ARRIVED
 from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
-from sparkcep.plan.records import Changes, Window
+from sparkcep.plan.records import TIME, Changes, Window
 from sparkcep.plan.scope import ENDINGS, Inputs, Scope
 
 ALL_COLUMNS = "__all"  # field of the struct that a retraction compares; it makes the struct non-empty and identifies its errors
@@ -34,6 +34,11 @@ def arrival_of(clause: MatchClause) -> Expr | None:
     return clause.changes.arrival[0] if clause.changes.arrival else clause.changes.column
 
 
+def punctuated(clause: MatchClause) -> bool:
+    """Whether punctuations are among the output rows (WITH PUNCTUATIONS)."""
+    return reports_changes(clause) and clause.report.punctuations
+
+
 def check_changes(clause: MatchClause) -> None:
     """Raises ClauseError for options of changes that cannot be combined, at their places."""
     changes, speculate = clause.changes, clause.speculate
@@ -45,7 +50,13 @@ def check_changes(clause: MatchClause) -> None:
     if speculate is not None and not reports_changes(clause):
         raise _error(clause, speculate.span, "SPECULATE selects the changes that REPORT CHANGES reports early. Add REPORT CHANGES, or leave SPECULATE out")
     if not reports_changes(clause):
+        if clause.report is not None and clause.report.punctuations:
+            raise _error(clause, clause.report.span, "REPORT NET returns the matches at the end of the input, after all punctuations. Write REPORT CHANGES WITH PUNCTUATIONS, or leave WITH PUNCTUATIONS out")
         return
+    if changes is None and clause.top is not None:
+        message = "REPORT CHANGES does not report how the list of TOP k changes from window to window. Leave it out, and compare the lists of two windows in a query around the clause"
+        raise clause.error(clause.report.span, "TOP", message, UNSUPPORTED)
+    _check_punctuations(clause)
     if changes is None:
         raise _error(clause, clause.report.span, "REPORT CHANGES reports how each change of a row changes the matches. Add CHANGES IN c ARRIVAL BY a to describe the changes of rows")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "CHANGED_BY" and not changes.arrival):
@@ -56,6 +67,19 @@ def check_changes(clause: MatchClause) -> None:
         raise _error(clause, clause.measures[0].expr.span, "under REPORT CHANGES each output row is an insertion or a retraction. Add the measure CHANGE() AS change")
     for call in (n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value in ("PREV", "NEXT")):
         raise _error(clause, call.span, f"under REPORT CHANGES {call.value} cannot read rows around a match, because they can change when the match does not. Use FIRST, LAST or an aggregate")
+
+
+def _check_punctuations(clause: MatchClause) -> None:
+    """Raises ClauseError if WITH PUNCTUATIONS and the measures do not fit, at the place of the cause."""
+    calls = [n for m in clause.measures for n in m.expr.walk() if n.op == "call" and n.value == "PUNCTUATION" and not n.args]
+    if not clause.report.punctuations:
+        if calls:
+            raise _error(clause, calls[0].span, "PUNCTUATION() returns the time of a punctuation among the output rows. Write REPORT CHANGES WITH PUNCTUATIONS, or leave PUNCTUATION() out")
+        return
+    if clause.rows != ONE_ROW:
+        raise _error(clause, clause.report.span, "a punctuation among the output rows is not a row of a match, so WITH PUNCTUATIONS needs ONE ROW PER MATCH")
+    if clause.measures and not calls:
+        raise _error(clause, clause.report.span, "WITH PUNCTUATIONS adds output rows that only have the time of a punctuation. Add the measure PUNCTUATION() AS punctuation, or leave WITH PUNCTUATIONS out")
 
 
 _NOT_OF_A_COMPUTATION = {
@@ -142,7 +166,7 @@ def changes_of(clause: MatchClause, scope: Scope, inputs: Inputs, case_sensitive
         came=tuple(map(inputs.column, arrival)) if clause.partition_by else (),
         **dict(zip(("line", "column_at"), position(clause.text, changes.span.start))),
         text=changes.span.of(clause.text).split("\n")[0][:40],
-        time="__o0",
+        time=TIME,
     )
 
 
@@ -172,4 +196,4 @@ def _speculated(clause: MatchClause) -> tuple[str, Window | None]:
     assert kind in (MICROS, NUMBER)
     if not Fraction(amount):
         return "NONE", None
-    return clause.speculate.what, Window(kind, amount, "__o0", *position(clause.text, size.span.start), size.span.of(clause.text)[:40])
+    return clause.speculate.what, Window(kind, amount, TIME, *position(clause.text, size.span.start), size.span.of(clause.text)[:40])

@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
+from itertools import count
 from operator import or_
 
 from sparkcep.clause.expressions import Expr
@@ -26,15 +29,17 @@ from sparkcep.clause.tree import WITH_UNMATCHED, MatchClause, Preference
 from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.constants import number
 from sparkcep.plan.extend.approx import BUNDLES, report
-from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, unbounded, variables_in
+from sparkcep.plan.extend.sequences import branches_within, moving_of
+from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, straddles, unbounded, variables_in
 from sparkcep.plan.limits import MAX_TOP
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Scored, Term, Weight, has
-from sparkcep.plan.scope import SCORE, Inputs, Scope
+from sparkcep.plan.scope import SCORE, Inputs, NamedSequence, Scope
+from sparkcep.plan.split.combined import combined
 from sparkcep.plan.split.measures import MeasureSplitter
 
-_NUMBERS = "'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'void'"
+Objectives = tuple[tuple[str, Expr], ...]  # (MAX | MIN, expression)
 
 
 def check_ranking(clause: MatchClause) -> None:
@@ -79,12 +84,13 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     terms = additive_terms(clause, plan, measures.scope, measures.inputs, owners)
     pref, top = clause.pref, clause.top
     if pref is not None:
-        objectives = tuple(measures.split_final(expr) for _, expr in pref.objectives)
-        score = _score(pref, [" OR ".join(f"{measures.rows_of(branch.own)} = 0" for branch in of) for of in owners])
+        of_sequences = [measures.objective(s, n) for s in measures.scope.sequences.values() if s.pref is not None for n in range(len(s.pref.objectives))]
+        objectives = (*of_sequences, *(measures.split_final(expr) for _, expr in pref.objectives))
+        score = _score(clause, measures, owners, (f"__g{i}" for i in count()))
         if terms:
             # The engine computes floating-point sums in row order, so that their bits are equal on every cluster. Other sums
             # are exact.
-            score = f"coalesce({measures.score(len(objectives) if pref.combine == 'AVG' else 1, terms)}, {score})"
+            score = f"coalesce({measures.score(_parts(pref, measures.scope) if pref.combine == 'AVG' else 1, terms)}, {score})"
         place = Place(*position(clause.text, pref.span.start), pref.span.of(clause.text)[:40].split("\n")[0])
         order = [f"IF(isnan({SCORE}), NULL, {SCORE}) DESC NULLS LAST"]
     else:
@@ -93,8 +99,8 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
         order = ["__g0", measures.duration()]
     if top is None:
         return Ranking(objectives, score, 0, False, (), "", place, terms)
-    count = number(top.k, clause.text, clause.parameters)
-    assert count is not None
+    most = number(top.k, clause.text, clause.parameters)
+    assert most is not None
     vector = measures.vector()
     if measures.step:
         measures.window_start()
@@ -102,7 +108,16 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     # preferment breaks ties between matches that differ in their variables only
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
-    return Ranking(objectives, score, int(count), overall, tuple(order), vector, place, terms, scored=scored)
+    return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, **sequence_members(clause, plan, measures, owners))
+
+
+def sequence_members(clause: MatchClause, plan: Plan, measures: MeasureSplitter, owners: list[list[Branch]]) -> dict:
+    """The members of a ranking that come from named sequences."""
+    if not clause.sequences:
+        return {}
+    scope = measures.scope
+    by_sequences = None if any(owners) else score_of_sequences(clause, plan, scope, measures.inputs)
+    return {"moving": moving_of(clause, scope), "sequences": tuple(sequence.mask for sequence in scope.sequences.values()), "by_sequences": by_sequences}
 
 
 def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
@@ -117,37 +132,24 @@ def with_join(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ran
     )
 
 
-def _score(pref: Preference, absent: list[str]) -> str:
-    """SQL for the combination of the objectives, NULL if one of them is NULL.
-
-    ``absent``: for each objective, SQL for when it is left out, "" for never.
-    """
-    names = [f"__g{i}" for i in range(len(pref.objectives))]
-    parts = [f"(-{_number(name)})" if goal == "MIN" else _number(name) for name, (goal, _) in zip(names, pref.objectives)]
-    combine = pref.combine or "SUM"
-    if len(parts) == 1:
-        return parts[0]
-    if combine in ("MIN", "MAX"):
-        nulls = " OR ".join(f"(NOT ({left}) AND {name} IS NULL)" if left else f"{name} IS NULL" for name, left in zip(names, absent))
-        parts = [f"IF({left}, NULL, {part})" if left else part for part, left in zip(parts, absent)]
-        return f"CASE WHEN {nulls} THEN NULL ELSE {'least' if combine == 'MIN' else 'greatest'}({', '.join(parts)}) END"
-    operator, neutral = ("*", "1Y") if combine == "PRODUCT" else ("+", "0Y")
-    whole = f" {operator} ".join(f"IF({left}, {neutral}, {part})" if left else part for part, left in zip(parts, absent))
-    if not any(absent):
-        return f"({whole}) / {len(parts)}" if combine == "AVG" else whole
-    left = " + ".join(f"IF({text}, 0, 1)" if text else "1" for text in absent)
-    if combine == "AVG":
-        return f"CASE {left} {' '.join(f'WHEN {n} THEN ({whole}) / {n}' for n in range(1, len(parts) + 1))} END"
-    return whole if not all(absent) else f"IF({left} = 0, NULL, {whole})"
-
-
-def _number(column: str) -> str:
-    """SQL that raises an error if an objective is not a number.
-
-    typeof is a constant for Spark, so the test costs nothing at run time.
-    """
-    wrong = f"raise_error(concat('[SPARKCEP.PREF] PREF needs a number, not a value of type ', typeof({column})))"
-    return f"IF(typeof({column}) IN ({_NUMBERS}) OR typeof({column}) LIKE 'decimal%', {column}, {wrong})"
+def _score(clause: MatchClause, measures: MeasureSplitter, owners: list[list[Branch]], names: Iterator[str]) -> str:
+    """SQL for the score. ``names``: the columns of the objectives, those of sequences first."""
+    pref, scope = clause.pref, measures.scope
+    assert pref is not None
+    scored = [sequence for sequence in scope.sequences.values() if sequence.pref is not None]
+    parts = []
+    for sequence in scored:
+        goals = [goal for goal, _ in sequence.pref.objectives]
+        own = [next(names) for _ in goals]
+        parts.append(combined(goals, own, sequence.pref.combine, measures.absent(sequence.absent) if len(goals) > 1 else [""]))
+    if not pref.sequences:
+        goals = [goal for goal, _ in pref.objectives]
+        return combined(goals, [next(names) for _ in goals], pref.combine, measures.absent([branch.own for branch in of] for of in owners))
+    parts = [f"({part})" for part in parts] if len(parts) > 1 or pref.weights else parts
+    weights = {name.lower(): weight.span.of(clause.text) for name, weight in pref.weights}
+    given = [weights.get(sequence.name.lower(), "") for sequence in scored]
+    absent = [f"{measures.rows_of(sequence.mask)} = 0" if sequence.optional else "" for sequence in scored]
+    return combined(["MAX"] * len(parts), parts, pref.combine, absent, given if any(given) else (), scores=True)
 
 
 def _fail(clause: MatchClause, span: Span, error_class: str, message: str) -> ClauseError:
@@ -162,16 +164,28 @@ _STRICT_OPERATORS = frozenset(["+", "-", "*", "/", "%", "DIV", "=", "!=", "<>", 
 
 
 def branches_of(clause: MatchClause, plan: Plan, scope: Scope) -> list[list[Branch]]:
-    """The branches that each objective belongs to.
+    """The branches that each objective of the clause belongs to.
 
     An objective belongs to a branch if it is NULL without a row of a variable that occurs in that branch only. It then counts if
     the match has such a row. Raises ClauseError for an objective that no match can have.
     """
     if clause.pref is None:
         return []
-    known = branches(plan.pattern) if clause.automaton is None else []
+    return _owners(clause, plan, clause.pref.objectives, scope, branches(plan.pattern) if clause.automaton is None else [])
+
+
+def with_branches(clause: MatchClause, plan: Plan, scope: Scope) -> Scope:
+    """The scope with the branches that each objective of a sequence belongs to. Raises ClauseError as :func:`branches_of`."""
+    found = {}
+    for name, sequence in scope.sequences.items():
+        owners = _owners(clause, plan, sequence.pref.objectives, scope.within(sequence), branches_within(plan.pattern, sequence)) if sequence.pref else []
+        found[name] = replace(sequence, absent=tuple(tuple(branch.own for branch in of) for of in owners))
+    return replace(scope, sequences=found)
+
+
+def _owners(clause: MatchClause, plan: Plan, objectives: Objectives, scope: Scope, known: list[Branch]) -> list[list[Branch]]:
     found = []
-    for _, expr in clause.pref.objectives:
+    for _, expr in objectives:
         own: list[tuple[int, Branch]] = []
         for mask in sorted(_needed(expr, scope)):
             around = [branch for branch in known if mask != ALL_ROWS and mask & ~branch.own == 0]
@@ -204,6 +218,8 @@ def _needed(expr: Expr, scope: Scope) -> set[int]:
     if node.op == "col":
         mask = scope.qualifier(node)
         return set() if mask is None else {mask}
+    if (sequence := scope.scored(node)) is not None:
+        return {sequence.mask}
     if node.op == "call" and node.value in _OF_ROWS:
         masks = {scope.qualifier(column) for column in scope.columns(node) if column.op != "star"}
         return {mask for mask in masks if mask is not None} if len(masks) == 1 else set()
@@ -221,21 +237,32 @@ def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs
     """The terms of an additive preference, () for any other. ``owners``: the branches that each objective belongs to."""
     pref = clause.pref
     # Different sums may have equal quotients, unless the divisor is a power of two.
-    if pref is not None and pref.combine == "AVG" and (len(pref.objectives).bit_count() > 1 or any(owners)):
+    if pref is not None and pref.combine == "AVG" and (_parts(pref, scope).bit_count() > 1 or any(owners)):
         return ()
-    if pref is None or clause.automaton is not None or pref.combine not in (None, "SUM", "AVG") or clause.approx or has(plan.pattern, "and"):
+    if pref is None or clause.automaton is not None or pref.combine not in (None, "SUM", "AVG") or clause.approx:
+        return ()
+    if has(plan.pattern, "and") and (not scope.sequences or pref.combine == "AVG"):
         return ()
     reader = _Reader(scope, plan)
-    found: list[tuple[int, Expr | None, int, str]] = []
     if any(owners) and all(owners) and not reader.covered(owners):
         return ()
+    found: list[tuple[int, Expr | None, int, str]] | None = []
+    if pref.sequences:
+        found = reader.of_sequences(pref)
     for (goal, expr), of in zip(pref.objectives, owners):
         sign = -1 if goal == "MIN" else 1
         terms = reader.of_own_branch(expr, sign, of) if of else reader.terms(expr, sign)
         if terms is None:
             return ()
         found += terms
+    if found is None or any(straddles(plan.pattern, mask) for mask, *_ in found):
+        return ()
     return tuple(_as_terms(found, plan, scope, inputs))
+
+
+def _parts(pref: Preference, scope: Scope) -> int:
+    """How many scores a preference combines."""
+    return sum(sequence.pref is not None for sequence in scope.sequences.values()) if pref.sequences else len(pref.objectives)
 
 
 def _as_terms(found: list[tuple[int, Expr | None, int, str]], plan: Plan, scope: Scope, inputs: Inputs) -> Iterator[Term]:
@@ -287,12 +314,25 @@ def conjoined_score(clause: MatchClause, plan: Plan, scope: Scope, inputs: Input
 
     None for any other score.
     """
-    pref = clause.pref
-    if pref is None or clause.approx or plan.pattern[0] != "and":
+    if clause.pref is None or clause.approx or plan.pattern[0] != "and":
         return None
     masks = [variables_in(side, "var") for side in plan.pattern[1:]]
     if any(a & b for i, a in enumerate(masks) for b in masks[:i]):
         return None
+    return _by_sums(clause, plan, scope, inputs, masks)
+
+
+def score_of_sequences(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs) -> Conjoined | None:
+    """A score that is monotone in one sum over the rows of each sequence, if all sequences take part. None for any other score."""
+    masks = [sequence.mask for sequence in scope.sequences.values()]
+    if len(masks) < 2 or clause.pref is None or any(straddles(plan.pattern, mask) for mask in masks):
+        return None
+    found = _by_sums(clause, plan, scope, inputs, masks)
+    return found if found is not None and all(found.sides) and not found.across else None
+
+
+def _by_sums(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs, masks: list[int]) -> Conjoined | None:
+    """The score by one sum over the rows of each set of variables, None for any other score."""
     reader = _SideReader(scope, plan, clause.text, masks)
     tree = _combined(clause, reader)
     whole = tree is None or any(reader.leaves.count(leaf) > 1 for leaf in reader.leaves)
@@ -310,8 +350,8 @@ def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _S
     assert pref is not None
     if pref.combine not in (None, "SUM"):
         return None, reader
-    for goal, expr in pref.objectives:
-        terms = reader.terms(expr, -1 if goal == "MIN" else 1)
+    whole = [reader.of_sequences(pref)] if pref.sequences else [reader.terms(expr, -1 if goal == "MIN" else 1) for goal, expr in pref.objectives]
+    for terms in whole:
         if terms is None:
             return None, reader
         for mask, body, sign, kind in terms:
@@ -329,18 +369,16 @@ def _combined(clause: MatchClause, reader: _MonotoneReader) -> tuple | None:
     """The tree that combines all objectives, None if one of them cannot be read."""
     pref = clause.pref
     assert pref is not None
-    product = pref.combine == "PRODUCT" and len(pref.objectives) > 1
-    parts = []
-    for goal, expr in pref.objectives:
-        tree = reader.tree(expr, -1 if goal == "MIN" else 1, product)
-        if tree is None:
-            return None
-        parts.append(("neg", tree) if goal == "MIN" else tree)
-    operation = {"MIN": "least", "MAX": "greatest", "PRODUCT": "*"}.get(pref.combine or "SUM", "+")
+    return reader.of_scores(pref) if pref.sequences else reader.merged(pref.objectives, pref.combine)
+
+
+def combination(parts: list[tuple], combine: str | None) -> tuple:
+    """The tree that combines trees by a function of COMBINE BY."""
+    operation = {"MIN": "least", "MAX": "greatest", "PRODUCT": "*"}.get(combine or "SUM", "+")
     whole = parts[0]
     for part in parts[1:]:
         whole = (operation, whole, part)
-    return ("/", whole, ("lit", len(parts))) if pref.combine == "AVG" and len(parts) > 1 else whole
+    return ("/", whole, ("lit", len(parts))) if combine == "AVG" and len(parts) > 1 else whole
 
 
 class _Reader:
@@ -352,6 +390,9 @@ class _Reader:
     def terms(self, expr: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
         """The terms of a sum, as (variables, expression of one row, sign, kind). None if the expression is not such a sum."""
         node = expr.bare()
+        named = self._named(node)
+        if named is not None:
+            return self._of_objectives(*named, sign)
         own = self._of_one_row(node)
         if own is not None:
             return [(own, node, sign, "row")]
@@ -366,6 +407,48 @@ class _Reader:
         if node.op == "call":
             return self._call(node, sign)
         return None
+
+    def of_sequences(self, pref: Preference) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of the sum of all sequences' scores, None if it is not such a sum."""
+        found = []
+        for sequence in self.scope.sequences.values():
+            if sequence.pref is not None:
+                terms = None if pref.weights else self._of_objectives(sequence, sequence.pref.objectives, 1)
+                if terms is None:
+                    return None
+                found += terms
+        return found
+
+    def _named(self, node: Expr) -> tuple[NamedSequence, Objectives] | None:
+        """The sequence and the objectives that ``s.name`` or ``MATCH_SCORE(s)`` means, None for any other expression."""
+        found, scored = self.scope.objective(node), self.scope.scored(node)
+        if found is not None:
+            sequence, number = found
+            assert sequence.pref is not None
+            return sequence, (("MAX", sequence.pref.objectives[number][1]),)
+        return None if scored is None or scored.pref is None else (scored, scored.pref.objectives)
+
+    def _of_objectives(self, sequence: NamedSequence, objectives: Objectives, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+        """The terms of the sum of a sequence's objectives, None if it is not a sum of every match."""
+        if sequence.optional or len(objectives) > 1 and (sequence.pref.combine not in (None, "SUM") or any(sequence.absent)):
+            return None
+        found = []
+        for goal, expr in objectives:
+            with self.inside(sequence):
+                terms = self.terms(expr, -sign if goal == "MIN" else sign)
+            if terms is None:
+                return None
+            found += terms
+        return found
+
+    @contextmanager
+    def inside(self, sequence: NamedSequence) -> Iterator[None]:
+        """Reads an objective of a sequence: a reference without a variable is over the sequence's rows."""
+        scope, self.scope = self.scope, self.scope.within(sequence)
+        try:
+            yield
+        finally:
+            self.scope = scope
 
     def covered(self, owners: list[list[Branch]]) -> bool:
         """Whether each match takes a branch with an objective: all branches of some alternation have one."""
@@ -447,6 +530,8 @@ class _Reader:
             return [(self._mask(body), None, sign, "count")]
         if any(True for _ in self.scope.match_functions(body)):
             return None
+        if any(self.scope.objective(c) is not None for c in self.scope.columns(body)):
+            return None
         masks = {self._mask(c) for c in self.scope.columns(body)}
         if len(masks) != 1 or body.op == "star":
             return None
@@ -459,14 +544,14 @@ class _Reader:
 
     def _of_one_row(self, node: Expr) -> int | None:
         """The variable with exactly one row that an expression reads. None for any other expression."""
-        if any(True for _ in self.scope.match_functions(node)):
+        if any(True for _ in self.scope.match_functions(node)) or any(self.scope.objective(c) is not None for c in self.scope.columns(node)):
             return None
         masks = {self._mask(c) for c in self.scope.columns(node)}
         return masks.pop() if len(masks) == 1 and self._single(min(masks)) else None
 
     def _mask(self, column: Expr) -> int:
         mask = self.scope.qualifier(column)
-        return ALL_ROWS if mask is None else mask
+        return self.scope.whole if mask is None else mask
 
     def _single(self, mask: int) -> bool:
         return mask.bit_count() == 1 and mask != ALL_ROWS and self.bounds[mask.bit_length() - 1] == (1, 1)
@@ -499,6 +584,13 @@ class _MonotoneReader(_Reader):
         number = self._number(node)
         if number is not None:
             return ("lit", number) if number >= 0 or not positive else None
+        named = self._named(node)
+        if named is not None:
+            sequence, objectives = named
+            if sequence.optional:
+                return None
+            with self.inside(sequence):
+                return self.merged(objectives, sequence.pref.combine if len(objectives) > 1 else None, direction, positive, sequence.absent)
         leaf = self._leaf(node, direction, positive)
         if leaf is not None:
             return leaf
@@ -515,6 +607,41 @@ class _MonotoneReader(_Reader):
                 self.skips_nulls = True
                 return self._operation(node.value.lower(), node.args, (direction,) * len(node.args), positive)
         return None
+
+    def merged(
+        self, objectives: Objectives, combine: str | None, direction: int = 1, positive: bool = False, absent: tuple[tuple[int, ...], ...] = ()
+    ) -> tuple | None:
+        """The tree that combines objectives, None if one of them cannot be read, or may be left out (``absent``)."""
+        if len(objectives) > 1 and any(absent):
+            return None
+        product = combine == "PRODUCT" and len(objectives) > 1
+        parts = []
+        for goal, expr in objectives:
+            tree = self.tree(expr, -direction if goal == "MIN" else direction, positive or product)
+            if tree is None:
+                return None
+            parts.append(("neg", tree) if goal == "MIN" else tree)
+        return combination(parts, combine)
+
+    def of_scores(self, pref: Preference) -> tuple | None:
+        """The tree that combines the scores of sequences, None if one of them cannot be read."""
+        weights = {name.lower(): weight for name, weight in pref.weights}
+        parts, total = [], 0.0
+        for name, sequence in self.scope.sequences.items():
+            if sequence.pref is None:
+                continue
+            weight = self._number(weights[name]) if name in weights else 1.0
+            if sequence.optional or weight is None:
+                return None
+            with self.inside(sequence):
+                tree = self.merged(sequence.pref.objectives, sequence.pref.combine, 1, pref.combine == "PRODUCT", sequence.absent)
+            if tree is None:
+                return None
+            parts.append(("*", ("lit", weight), tree) if name in weights else tree)
+            total += weight
+        if pref.combine == "AVG" and pref.weights:
+            return ("/", combination(parts, "SUM"), ("lit", total))
+        return combination(parts, pref.combine)
 
     def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
         own = self._of_one_row(node)
@@ -598,10 +725,16 @@ class _AnyReader(_MonotoneReader):
         own = self._of_one_row(node) if node.op not in ("bin", "un") else None
         found = [(own, node, 1, "row")] if own is not None else self._call(node, 1) if node.op == "call" else None
         # a row of two sides of & would count twice
-        if not found or (self.conjoined and (found[0][0] == ALL_ROWS or found[0][0].bit_count() > 1)):
+        if not found or (self.conjoined and self._counts_twice(found[0][0])):
             return None
         self.terms_found.append(found[0])
         return ("leaf", len(self.terms_found) - 1)
+
+
+    def _counts_twice(self, mask: int) -> bool:
+        if self.scope.whole == ALL_ROWS or mask & ~self.scope.whole:  # not an objective of a sequence
+            return mask == ALL_ROWS or mask.bit_count() > 1
+        return straddles(self.plan.pattern, mask)
 
 
 class _SideReader(_MonotoneReader):
@@ -618,8 +751,20 @@ class _SideReader(_MonotoneReader):
         self.positive: list[int] = []
         self.across = False
 
+    def merged(
+        self, objectives: Objectives, combine: str | None, direction: int = 1, positive: bool = False, absent: tuple[tuple[int, ...], ...] = ()
+    ) -> tuple | None:
+        if self.scope.whole == ALL_ROWS or len(objectives) == 1 or combine not in (None, "SUM") or any(absent):
+            return super().merged(objectives, combine, direction, positive, absent)
+        found = [self.terms(expr, -1 if goal == "MIN" else 1) for goal, expr in objectives]  # a sequence's objectives as one sum
+        return self._of_terms([term for terms in found for term in terms], positive) if all(found) else super().merged(objectives, combine, direction, positive, absent)
+
     def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
         terms = self.terms(expr, 1) if self._number(expr) is None else None
+        return (self._of_terms(terms, positive) if terms else None) or super().tree(expr, direction, positive)
+
+    def _of_terms(self, terms: list[tuple[int, Expr | None, int, str]], positive: bool) -> tuple | None:
+        """The leaf of terms of one side, None if they are of several sides."""
         if terms:
             sides = {side for mask, *_ in terms for side, own in enumerate(self.masks) if mask & own}
             if len(sides) == 1:
@@ -628,4 +773,4 @@ class _SideReader(_MonotoneReader):
                 self.leaves.append(side)
                 self.positive += [side] if positive else []
                 return ("leaf", side)
-        return super().tree(expr, direction, positive)
+        return None

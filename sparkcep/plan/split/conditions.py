@@ -927,7 +927,7 @@ def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSI
         if "distinct" in expr.flags:
             raise scope.error(expr, "AGGREGATE", "count(DISTINCT *) is not defined over a match. Name the columns")
         mask = scope.qualifier(args[0])
-        star_mask = ALL_ROWS if mask is None else mask
+        star_mask = scope.whole if mask is None else mask
         if keep is not None:
             keep_mask = scope.one_variable(keep, expr)
             if any(True for _ in scope.columns(keep)) and keep_mask != star_mask:

@@ -8,7 +8,7 @@ An aggregate that the engine does not compute becomes a function of an array if 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.clause.expressions import Expr, render, render_values
@@ -27,13 +27,16 @@ from sparkcep.plan.scope import (
     NAVIGATIONS,
     OF_MATCHES,
     RANKED,
+    SCORE_CALL,
     SLIDING,
     STATUSES,
     Inputs,
+    NamedSequence,
     Row,
     Scope,
 )
 from sparkcep.plan.split import fallible
+from sparkcep.plan.split.combined import combined
 from sparkcep.plan.split.conditions import aggregate_parts, skips_nulls, words_behind
 
 ELEMENT, POSITION = "__e", "__pos"  # an array's element and its position, in the aggregates of the rewriter
@@ -173,9 +176,15 @@ class MeasureSplitter:
         ends = [self._leaf(records.Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
         return f"abs({ends[0]} - {ends[1]})"
 
-    def of_changes(self) -> list[tuple[str, str]]:
-        """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES."""
-        return [] if self.arrival is None else [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
+    def of_changes(self, punctuated: bool) -> list[tuple[str, str]]:
+        """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES.
+
+        ``punctuated``: WITH PUNCTUATIONS.
+        """
+        if self.arrival is None:
+            return []
+        found = [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
+        return [*found, ("punctuation", self._leaf(records.PunctuationTime("punctuation", records.TIME)))] if punctuated else found
 
     def split(self, expr: Expr) -> str:
         """The measure as SQL text over leaf columns."""
@@ -183,6 +192,10 @@ class MeasureSplitter:
         scope.check_semantics(expr)
         swaps: dict[Span, str] = {}
         for call in scope.match_functions(expr):
+            for node in call.walk() if scope.sequences else ():
+                if scope.objective(node) is not None:
+                    name = node.span.of(scope.text)
+                    raise scope.error(call, "SEQUENCE", f"{name} is one value for the whole match, so {call.value} does not apply to it. Write {name} alone")
             swaps[call.span] = self._call(call)
         for node in scope.columns_outside(expr, swaps):
             if node.op == "star":
@@ -192,8 +205,33 @@ class MeasureSplitter:
 
     def _column(self, node: Expr) -> str:
         """The leaf for a column outside of all calls."""
+        objective = self.scope.objective(node)
+        if objective is not None:
+            return f"({self.objective(*objective)})"
         mask = self.scope.qualifier(node)
-        return self._value(Row("L", ALL_ROWS if mask is None else mask), self.scope.row_text(node))
+        return self._value(Row("L", self.scope.whole if mask is None else mask), self.scope.row_text(node))
+
+    def objective(self, sequence: NamedSequence, number: int) -> str:
+        """SQL for an objective of a sequence, NULL if the sequence takes no part in the match."""
+        assert sequence.pref is not None
+        scope, self.scope = self.scope, self.scope.within(sequence)
+        try:
+            text = self.split_final(sequence.pref.objectives[number][1])
+        finally:
+            self.scope = scope
+        return f"IF({self.rows_of(sequence.mask)} = 0, NULL, {text})" if sequence.optional else text
+
+    def sequence_score(self, sequence: NamedSequence) -> str:
+        """SQL for the score of a sequence, NULL if the sequence takes no part in the match."""
+        assert sequence.pref is not None
+        pref = sequence.pref
+        absent = self.absent(sequence.absent) if len(pref.objectives) > 1 else [""]
+        texts = [f"({self.objective(sequence, number)})" for number in range(len(pref.objectives))]
+        return combined([goal for goal, _ in pref.objectives], texts, pref.combine, absent)
+
+    def absent(self, owners: Iterable[Iterable[int]]) -> list[str]:
+        """For each objective, SQL for when it is left out, "" for never. ``owners``: masks of the branches it belongs to."""
+        return [" OR ".join(f"{self.rows_of(mask)} = 0" for mask in of) for of in owners]
 
     def _leaf(self, spec: records.LeafSpec) -> str:
         return self._leaves.setdefault(spec, f"__l{len(self._leaves)}")
@@ -211,6 +249,8 @@ class MeasureSplitter:
             return self._leaf(records.MatchId(CHANGED[name], self.inputs.column(self.identity)))
         if name in CHANGED and self.arrival is not None:
             kind = CHANGED[name]
+            if kind == "punctuation":
+                return self._leaf(records.PunctuationTime(kind, records.TIME))
             if kind != "changed_by":
                 return self._leaf(records.OfChange(kind))
             return self._leaf(records.ChangedBy(kind, self.arrived or self.inputs.column(scope.row_text(self.arrival))))
@@ -219,6 +259,12 @@ class MeasureSplitter:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")
             # TOP numbers matches by rank
             return RANKED["MATCH_RANK"] if "MATCH_RANK" in self.ranked else self.match_number()
+        if name == SCORE_CALL and call.args and scope.sequences:
+            sequence = scope.scored(call)
+            if sequence is None:
+                known = ", ".join(s.name for s in scope.sequences.values() if s.pref is not None)
+                raise scope.error(call, name, f"MATCH_SCORE takes no argument, or the name of a sequence with a PREF{': ' + known if known else ''}")
+            return f"({self.sequence_score(sequence)})"
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
         if name in STATUSES:
@@ -234,7 +280,8 @@ class MeasureSplitter:
         if name in CHANGED:
             if name == "MATCH_ID":
                 raise scope.error(call, name, "MATCH_ID() is a measure of matches over inserted and retracted rows. Add CHANGES IN c, or write MATCH_NUMBER() for the number of a match")
-            raise scope.error(call, name, f"{name}() is a measure of the changes of matches. Add REPORT CHANGES after CHANGES IN c ARRIVAL BY a")
+            report = "REPORT CHANGES WITH PUNCTUATIONS" if name == "PUNCTUATION" else "REPORT CHANGES"
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches. Add {report} after CHANGES IN c ARRIVAL BY a")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
@@ -268,7 +315,7 @@ class MeasureSplitter:
         if leaf == "kind" and self.one_row:
             raise scope.error(call, "APPROX", "ERROR_KIND() describes single rows of a match. Write ALL ROWS PER MATCH")
         if leaf in BUDGET_LEAVES and self.approx.budget is None:
-            raise scope.error(call, "BUDGET", f"{name}() measures what a budget left out. Add BUDGET n CHECKS after APPROX k")
+            raise scope.error(call, "BUDGET", f"{name}() measures what a budget {'allowed' if leaf == 'allowed' else 'left out'}. Add BUDGET n CHECKS after APPROX k")
         if leaf in BUNDLE_LEAVES and self.approx.report != BUNDLES:
             raise scope.error(call, "APPROX", f"{name}() is a measure of bundles. Write APPROX k MATCH BUNDLES")
         return records.BundleEdge(leaf, self.timed) if leaf in ("bundle_start", "bundle_end") else records.Plain(leaf)

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
-from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.tokens import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, MatchClause
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position, printable
 from sparkcep.plan.extend.automaton import like_a_column
 from sparkcep.plan.extend.budget import COLUMNS
 from sparkcep.plan.extend.changes import ALL_COLUMNS
-from sparkcep.plan.scope import AGGREGATES, COLUMN_OVERLOOKED, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
+from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS, overlooked
 from sparkcep.redaction import Redaction
 from sparkcep.sql.rewrite.occurrences import MAX_STATEMENT, Statement
 from sparkcep.sql.rewrite.places import Places
@@ -287,8 +286,8 @@ def _about_rows(failure: Failure, places: Places, span: Span) -> str:
 
 def _of_word(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
     """Returns the clause's own error for a word that was not read as a column, although the table has a column of that name."""
-    name = places.word_at(span) if failure.condition.startswith(_NO_FIELD) else None
-    return None if name is None else error_at(statement, span.start, span.end, COLUMN_OVERLOOKED, overlooked(name), SEMANTIC)
+    word = places.word_at(span) if failure.condition.startswith(_NO_FIELD) else None
+    return None if word is None else error_at(statement, span.start, span.end, *overlooked(*word), SEMANTIC)
 
 
 def _of_register(places: Places, span: Span, statement: str) -> ClauseError | None:
@@ -488,7 +487,7 @@ def _keys(clause: MatchClause) -> set[str]:
 
 
 def _variables(clause: MatchClause) -> list[str]:
-    return [*(n.name for n in walk(clause.pattern) if isinstance(n, Var)), *(s.name for s in clause.subsets)]
+    return [*(node.name for node in clause.variables()), *(s.name for s in clause.subsets)]
 
 
 def _about_variable(name: str, clause: MatchClause) -> str:

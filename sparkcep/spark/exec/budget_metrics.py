@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ID = -7101  # the accumulator's id in a worker, as in jvm/budget/BudgetTotals.java
-METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost")  # in Totals' order
+METRICS = ("checks", "checksLeftOut", "rowsWithChecksLeftOut", "matches", "completeMatches", "coverageLost", "blocks", "lateBlocks", "refills", "leastChecks", "greatestChecks")  # in Totals' order
 
 
 class BudgetTotals(NamedTuple):
@@ -30,6 +30,11 @@ class BudgetTotals(NamedTuple):
         matches: the matches that were reported.
         complete: the complete matches among them.
         coverage: the mean coverage of ``rows``; 1 if the clause does not ask for COVERAGE().
+        blocks: under BUDGET INTERVAL, the finished blocks of 64 matching rows.
+        late_blocks: the blocks that took longer than the interval allows although each row had one check.
+        refills: how often a partition replaced its history (REFILL).
+        least, greatest: the least and the greatest number of checks that a block could use, 0 without a block.
+        clock: the clock of BUDGET INTERVAL, "" without an interval.
     """
 
     checks: int
@@ -38,6 +43,12 @@ class BudgetTotals(NamedTuple):
     matches: int
     complete: int
     coverage: float
+    blocks: int = 0
+    late_blocks: int = 0
+    refills: int = 0
+    least: int = 0
+    greatest: int = 0
+    clock: str = ""
 
 
 def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
@@ -72,13 +83,15 @@ def budget_totals(frame: DataFrame) -> list[BudgetTotals]:
 
 def totals_of(plan: Any) -> list[BudgetTotals]:
     """Returns the totals of each clause with BUDGET in a Java plan that ran."""
-    metrics = (node.metrics() for _, node in nodes(plan) if node.getClass().getSimpleName() == "MatchBudget")
-    return [_record(Totals(*(found.apply(name).value() for name in METRICS))) for found in metrics]
+    budgets = [(node.metrics(), node.clock()) for _, node in nodes(plan) if node.getClass().getSimpleName() == "MatchBudget"]
+    return [_record(Totals(*(found.apply(name).value() for name in METRICS)), clock) for found, clock in budgets]
 
 
-def _record(totals: Totals) -> BudgetTotals:
+def _record(totals: Totals, clock: str) -> BudgetTotals:
     coverage = 1 - totals.lost / MILLIONTHS / totals.short if totals.short else 1.0
-    return BudgetTotals(totals.checks, totals.left_out, totals.short, totals.matches, totals.complete, coverage)
+    return BudgetTotals(
+        totals.checks, totals.left_out, totals.short, totals.matches, totals.complete, coverage, totals.blocks, totals.late_blocks, totals.refills, totals.least, totals.greatest, clock,
+    )  # fmt: skip
 
 
 def report(totals: Totals) -> None:

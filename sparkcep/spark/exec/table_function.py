@@ -510,7 +510,7 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
     needed |= {window.order for window in plan.windows if window.order}
     for _, spec in plan.leaves:
-        if spec.kind in ("nav", "match_from", "match_to", "changed_by"):
+        if spec.kind in ("nav", "match_from", "match_to", "changed_by", "punctuation"):
             needed.add(spec.column)
         elif spec.kind == "register":
             needed.update(filter(None, [plan.automaton.registers[spec.number].like]))
@@ -599,7 +599,7 @@ def _check_words(plan: Plan, names: set[str]) -> None:
     """Refuses a word that was not read as a column if the table has a column of that name."""
     for word in plan.words:
         if word.name.upper() in names:
-            raise ClauseError(COLUMN_OVERLOOKED, overlooked(word.name), sqlstate=SEMANTIC, line=word.line, column=word.column, fragment=word.name)
+            raise ClauseError(*overlooked(word.name, word.of), sqlstate=SEMANTIC, line=word.line, column=word.column, fragment=word.name)
 
 
 def _check_strings(text: str, names: set[str]) -> None:

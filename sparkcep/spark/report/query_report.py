@@ -188,6 +188,10 @@ class _Run:
         out: list[tuple[str, int | str]] = []
         for one in budget_totals(frame):
             out += [("checks", one.checks), ("checks left out", one.left_out), ("rows with checks left out", one.rows), ("complete matches", one.complete)]
+            if one.clock:
+                out += [("clock of the interval", one.clock), ("blocks of rows", one.blocks), ("late blocks", one.late_blocks)]
+                out += [("checks of a block", f"{one.least} to {one.greatest}")] if one.greatest else []
+            out += [("histories replaced", one.refills)] if one.refills else []
             out += [("coverage of those rows", f"{one.coverage:.3f}")] if one.coverage < 1 else []
         return out
 

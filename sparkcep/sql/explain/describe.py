@@ -28,6 +28,7 @@ from sparkcep.plan.records import (
     Arc,
     At,
     Automaton,
+    Budget,
     Classifier,
     Label,
     LeafSpec,
@@ -45,6 +46,7 @@ from sparkcep.plan.records import (
 from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES, STATUSES
 from sparkcep.plan.split.conditions import ORDER, looks_at_match
 from sparkcep.plan.split.fallible import spoken
+from sparkcep.settings import COUNTED
 from sparkcep.sql.prefilter.second_read import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.prefilter.slices import WHOLE, Slicing
 from sparkcep.sql.rewrite import window_aggregates
@@ -64,7 +66,7 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
         lines = [f"engine: {_exact(strategy)}", cost, *_additions(strategy), "program:", *_indented(strategy.program.dump())]
     else:
         searched = _approximate if plan.approximate else _conjunction if strategy.conjoined else _selection
-        lines = [f"engine: {searched(plan, strategy)}", cost, *_automaton(plan, strategy, strategy.net)]
+        lines = [f"engine: {searched(plan, strategy)}", *_by_time(plan), cost, *_automaton(plan, strategy, strategy.net)]
         lines += [f"{name}: {text}" for name, text in window_texts(plan)]
     if plan.ranking:
         lines += _ranking(plan, plan.ranking, strategy)
@@ -197,6 +199,8 @@ def _selection(plan: Plan, strategy: Strategy) -> str:
         searched = f"k best paths over (node, row), because {local}"
     elif strategy.search == by.SEQUENCES:
         searched = _joined(strategy)
+    elif strategy.search == by.STREAMS:
+        searched = _streamed(plan)
     elif strategy.ranks:
         searched = "depth-first, under a bound of the score: a run that cannot reach the best found so far is dropped"
     return f"event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}; {searched}"
@@ -210,6 +214,28 @@ def _joined(strategy: Strategy) -> str:
     return f"rank join of the rows of each variable under a bound{orders}, because every condition is local to its row{equal} and the score is {score}"
 
 
+def _streamed(plan: Plan) -> str:
+    """Describes the join of named sequences."""
+    names = ", ".join(f"({_set_text(mask, plan.variables)})" for mask in plan.ranking.sequences)
+    paths = "each the best matches of one, found as paths over (node, row); if that cannot find them, all are listed"
+    return f"rank join of the sequences {names}, {paths}; their order and the conditions across them are tested when they are joined"
+
+
+def _not_cheaper(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
+    """Says of named sequences why no cheaper search answers."""
+    lines, every = [], plan.selection == ("ANY", "ALL")
+    if not every:
+        return ["  no cheaper search: these rank all matches of SKIP TILL ANY MATCH"]
+    if strategy.search != by.PATHS:
+        conjoined = "the pattern has a conjunction &" if has(plan.pattern, "and") else ""
+        score = "" if ranking.terms else "the score is not one sum over the rows of every match"
+        lines.append(f"  not as k best paths: {conjoined or score or 'conditions compare more than neighbouring rows, or a group has a window'}")
+    if strategy.search not in (by.PATHS, by.SEQUENCES, by.STREAMS, by.SIDES):
+        score = "" if ranking.by_sequences else "the score is not monotone in one sum over each sequence, or a sequence is optional"
+        lines.append(f"  not as a join of sequences: {score or 'the pattern has other parts, or conditions are not equalities and bands'}")
+    return lines
+
+
 def _conjunction(plan: Plan, strategy: Strategy) -> str:
     """Describes the search for a pattern with a conjunction."""
     searched = "listed one by one, " if strategy.question in (by.COUNTED, by.GRAPH) else ""
@@ -218,6 +244,8 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
         searched = f"rank join of {paths}: "
     if strategy.search == by.SEQUENCES:
         searched = f"{_joined(strategy)}; if that cannot find them, all are listed: "
+    if strategy.search == by.STREAMS:
+        searched = f"{_streamed(plan)}: "
     asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
     judged = "conditions across &, and negations, are evaluated on the finished match"
     bound = ", under a bound of the score" if strategy.ranks and strategy.search == by.CONJUNCTION else ""
@@ -256,13 +284,41 @@ def _tried(plan: Plan) -> str:
     tie = "least cost, latest start, latest place, earliest rows"
     sketch = f" through a sketch {'of ' * (len(budget.sketch) == 1)}{' x '.join(map(str, budget.sketch))}{' cells' * (len(budget.sketch) == 1)}" if budget.sketch else ""
     if not budget.history:
-        return f"{budget.checks} candidates of a row are tried, in the order of {tie} ({runs})"
+        return f"{_limit(budget)}, in the order of {tie} ({runs})"
     first = f"first those that cover most bundles of the history{sketch}, then in the order of {tie}"
     if not budget.published:
         what = f"match points for each visit, in the history{sketch} and in the partition so far"
         first = f"for each place and cost the one of highest utility ({what}), in the order of utility, then the others in the order of {tie}"
     agents = "; agents look for vectors that the history does not contain: they get the checks that candidates do not need, and one in eight of the others" if budget.explore else ""
-    return f"{budget.checks} candidates of a row are tried, {first} ({runs}){agents}"
+    refill = ""
+    if budget.refill is not None:
+        refill = f"; each partition replaces the history by its own once {budget.refill or 'as many'} bundles {'' if budget.refill else 'as the history has '}are closed"
+    return f"{_limit(budget)}, {first} ({runs}){agents}{refill}"
+
+
+def _limit(budget: Budget) -> str:
+    """Says how many candidates are tried, and whether a second run tries the same ones."""
+    pace = budget.pace
+    if pace is None:
+        return f"{budget.checks} candidates of a row are tried"
+    what = {"ROW": "a matching row on average", "PARTITION": "all rows of a partition", "BATCH": "all rows of a task's micro-batch"}[pace.per]
+    return f"as many candidates are tried as fit {_nanos(pace.nanos)} of search for {what} (reading, sorting and output are not in it)"
+
+
+def _nanos(nanos: int) -> str:
+    """A length of time as a whole number of the largest unit that divides it."""
+    size, unit = next((size, unit) for size, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns")) if nanos % size == 0)
+    return f"{nanos // size:,} {unit}"
+
+
+def _by_time(plan: Plan) -> list[str]:
+    """The line about the clock of BUDGET INTERVAL."""
+    pace = plan.approximate.budget.pace if plan.approximate is not None and plan.approximate.budget is not None else None
+    if pace is None:
+        return []
+    if pace.clock == COUNTED:
+        return [f"BUDGET by time, counted clock ({pace.row} ns a row, {pace.check} ns a check): repeatable"]
+    return [f"BUDGET by time, {pace.clock} clock: not repeatable (COMPLETE() rows are)"]
 
 
 def _places(plan: Plan, net: Net) -> list[str]:
@@ -372,7 +428,11 @@ def _changes(plan: Plan) -> list[str]:
         return [*lines, "report: the matches of the rows that remain at the end"]
     held = {"ALL": "no row is held back", "NONE": "rows at or after the last punctuation are held back"}
     size = f"rows {changes.size.text} or more after the last punctuation are held back" if changes.size is not None else ""
-    return [*lines, f"report: how each change changes the matches; {size or held[changes.speculate]}"]
+    lines.append(f"report: how each change changes the matches; {size or held[changes.speculate]}")
+    if plan.punctuates:
+        least = "the lesser of the last punctuations of the rows and of the arcs" if plan.arcs is not None else "the last punctuation"
+        lines.append(f"punctuations: an output row each time that {least} grows")
+    return lines
 
 
 def arc_text(arc: Arc, automaton: Automaton, names: tuple[str, ...], texts: dict[int, str], shown: Callable[[tuple], str]) -> str:
@@ -496,6 +556,9 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         else:
             how = f"ranked by enumeration, because {'; '.join(map(str, strategy.unranked))}: {_listed(ranking, strategy)}; Spark ranks"
         lines.append(f"{how} the best {ranking.top} of {of}{windows}")
+        lines += _not_cheaper(plan, ranking, strategy) if ranking.sequences else []
+        for moving in ranking.moving:
+            lines.append(f"  {_set_text(moving.mask, plan.variables)}: rows in the last {moving.size} before an end that moves by {moving.step}")
         if ranking.order:
             lines.append(f"  order: {', '.join(ranking.order)}")
     return lines

@@ -14,6 +14,7 @@ from sparkcep.errors import LIMIT, SYNTAX, UNSUPPORTED, ClauseError, error_at
 KEYWORD = "MATCH_RECOGNIZE"
 MAX_STATEMENT = 4_194_304  # the most characters of a statement with a clause
 _STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
+_EXPLAINED = frozenset("CODEGEN COST EXTENDED FORMATTED LOGICAL".split())
 _NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 
@@ -58,6 +59,25 @@ class Statement:
                 yield start, i, close
                 i = close
             i += 1
+
+    def verb(self) -> str:
+        """The word that the statement itself begins with, after EXPLAIN and the CTEs of WITH; "" without one."""
+        words = [t.upper for t in self.tokens]
+        i = 1 + (words[1] in _EXPLAINED) if words[0] == "EXPLAIN" else 0
+        if words[i] != "WITH":
+            return words[i]
+        i += 1
+        while i < len(words):  # each CTE ends with a parenthesis, and a comma or the statement follows
+            last = words[i] == "("
+            i = self.close.get(i, len(words)) + 1 if last else i + 1
+            if last and i < len(words) and words[i] not in (",", "AS", "MAX"):
+                return words[i]
+        return ""
+
+    def in_lateral(self, i: int) -> bool:
+        """Whether token ``i`` is inside the parentheses of LATERAL (...), or directly after LATERAL."""
+        around = [start for end, start in self.open.items() if start < i < end]
+        return any(self.tokens[start - 1].upper == "LATERAL" for start in (i, *around) if start)
 
     def has_word(self, i: int) -> bool:
         """Whether the token is the word, followed by a parenthesis."""

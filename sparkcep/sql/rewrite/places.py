@@ -117,11 +117,12 @@ class Places:
         automaton = clause.of.clause.automaton if clause is not None else None
         return next((r.name for r in _declared(automaton) if self._own(clause.of.origin.place(r.span)) == span), None)
 
-    def word_at(self, span: Span) -> str | None:
-        """Returns the word at ``span`` that was not read as a column."""
+    def word_at(self, span: Span) -> tuple[str, str] | None:
+        """Returns the word at ``span`` that was not read as a column, and the sequence if it is the name of an objective."""
         clause = self._clause(span)
         text = clause.of.clause.text if clause is not None else ""
-        return next((unquoted(w.of(text)) for w in (clause.of.clause.words if clause is not None else ()) if self._own(clause.of.origin.place(w)) == span), None)
+        words = clause.of.clause.no_columns() if clause is not None else ()
+        return next(((unquoted(w.of(text)), of) for w, of in words if self._own(clause.of.origin.place(w)) == span), None)
 
     def _clause(self, span: Span) -> _Clause | None:
         def around(clause: _Clause) -> bool:
@@ -219,7 +220,7 @@ class _Clause:
 
     def _word(self, name: str) -> Span | None:
         """Returns the first occurrence of a word that was not read as a column."""
-        return next((span for span in self.of.clause.words if unquoted(span.of(self.of.clause.text)) == name), None)
+        return next((span for span, _ in self.of.clause.no_columns() if unquoted(span.of(self.of.clause.text)) == name), None)
 
     def _key(self, name: str) -> Span | None:
         clause, at = self.of.clause, int(name[3:])
@@ -257,7 +258,7 @@ class _Clause:
     def _all(self) -> list[Expr]:
         clause = self.of.clause
         found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
-        found += [e for _, e in clause.pref.objectives] if clause.pref else []
+        found += [e for pref in clause.preferences() for _, e in pref.objectives]
         found += [clause.lifetime.end] if clause.lifetime else []
         found += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive, clause.changes.punctuate) if e is not None] if clause.changes else []
         tables = clause.automaton.tables if clause.automaton is not None else ()
@@ -271,7 +272,7 @@ class _Clause:
 
     @cached_property
     def _variables(self) -> frozenset[str]:
-        names = [*self.of.plan.variables, *(s.name for s in self.of.clause.subsets)]
+        names = [*self.of.plan.variables, *(s.name for s in (*self.of.clause.subsets, *self.of.clause.sequences))]
         return frozenset(name.lower() for name in names)
 
     def _kept(self, expr: Expr, of_match: bool) -> list[tuple[str, Span]]:

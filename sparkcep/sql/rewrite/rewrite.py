@@ -298,6 +298,8 @@ class _Rewriter:
             plan = plan.moved(moved)
         if plan.changes is not None and plan.automaton is None:
             _check_automaton(plan)
+        if not plan.repeatable:
+            self._check_repeatable(plan, start)
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
@@ -313,6 +315,15 @@ class _Rewriter:
         self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, filtering, slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
+
+    def _check_repeatable(self, plan: Plan, start: int) -> None:
+        """Raises ClauseError if a clause whose rows may differ between two runs is where Spark may run it more than once."""
+        verb = self.statement.verb()
+        where = verb if verb in ("DELETE", "UPDATE", "MERGE") else "LATERAL" if self.statement.in_lateral(start) else ""
+        if where:
+            message = f"BUDGET INTERVAL is not repeatable, and {where} may run the clause more than once. Write BUDGET n CHECKS, or write the matches to a table first and read the table"
+            budget = plan.approximate.budget
+            raise ClauseError("BUDGET", message, sqlstate=UNSUPPORTED, line=budget.line, column=budget.column, fragment=budget.text)
 
     def _frame(self, plan: Plan, source: str, begin: int, months: Months | None) -> str | None:
         """Returns the name of the DataFrame with the table function's output if the clause reads a stream without an operator."""
@@ -846,7 +857,7 @@ def _needed(plan: Plan) -> set[str]:
         visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
     visit(plan.changes and plan.changes._replace(came=()))
     if plan.ranking:
-        visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored))
+        visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored, plan.ranking.by_sequences))
     return needed
 
 

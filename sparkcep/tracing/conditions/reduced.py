@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sparkcep.clause import nodes
 from sparkcep.clause.tree import NEXT_ROW, EventSelection, MatchClause
+from sparkcep.plan.extend.sequences import without_sequences
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Selection, Skip, has
@@ -18,7 +19,7 @@ FIRST, ALL, STRICT = "FIRST", "ALL", "STRICT"
 
 def is_extended(clause: MatchClause) -> bool:
     """Whether a clause has an option that its trace leaves out."""
-    return clause.pref is not None or clause.top is not None or clause.approx is not None
+    return bool(clause.preferences()) or clause.top is not None or clause.approx is not None
 
 
 def reduced_clause(clause: MatchClause) -> MatchClause:
@@ -28,6 +29,8 @@ def reduced_clause(clause: MatchClause) -> MatchClause:
     """
     if not is_extended(clause):
         return clause
+    if clause.sequences:
+        clause = without_sequences(clause)
     window = clause.window if clause.window is None else replace(clause.window, slide=None, slide_rows=False)
     chosen = clause.selection
     strategy = chosen.strategy if chosen is not None else "ANY" if clause.approx is not None else STRICT

@@ -393,11 +393,12 @@ def score_text(names: ListedNames, match: Listed) -> str:
     """The score of a match, with the values of the objectives."""
     clause = names.question.stated
     assert clause is not None
-    if clause.pref is None:
+    prefs = clause.preferences()
+    if not prefs:
         return names.value(match.score)
     goals = [
         f"{goal} ({' '.join(expr.span.of(clause.text).split())}) = {names.value(value)}"
-        for (goal, expr), value in zip(clause.pref.objectives, match.objectives, strict=True)
+        for (goal, expr), value in zip([objective for pref in prefs for objective in pref.objectives], match.objectives, strict=True)
     ]
-    combine = f", combined by {clause.pref.combine}" if clause.pref.combine else ""
+    combine = f", combined by {clause.pref.combine}" if clause.pref is not None and clause.pref.combine else ""
     return f"{names.value(match.score)}: {', '.join(goals)}{combine}"

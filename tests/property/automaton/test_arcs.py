@@ -17,7 +17,7 @@ from sparkcep.settings import Settings
 from tests.oracle import arcs as oracle_arcs
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
-from tests.property.automaton.test_automata import measures_of, wanted
+from tests.property.automaton.test_automata import changes_told, measures_of, wanted
 from tests.property.in_process import run
 from tests.selection import first, further
 
@@ -116,17 +116,6 @@ def modes(rng):
     ))  # fmt: skip
 
 
-def changes_of(automaton, found):
-    """The oracle's changes as rows of the measures."""
-    out = []
-    emits, _ = measures_of(automaton)
-    for number, (change, cause, (start, end, registers, emitted, begins, ends, labels), _) in enumerate(found, 1):
-        row = {"m_change": change, "m_no": number, "m_by": cause, "m_first": start[0], "m_last": end[0], "m_from": begins, "m_to": ends, "m_count": len(labels)}
-        row |= {f"m_{name}": x for name, x in zip(automaton.registers, registers)}
-        out.append(row | {f"m_{name}": dict(emitted).get(name) for name in emits})
-    return out
-
-
 def compare_log(rng, automaton, partitions, events, mode, chunk_rows=None):
     """Compares REPORT CHANGES, and REPORT NET, of a log."""
     ahead = rng.choice((None, None, 0, 2))
@@ -138,15 +127,16 @@ def compare_log(rng, automaton, partitions, events, mode, chunk_rows=None):
         automaton.spent[0] = 0
         return oracle_arcs.Arcs(automaton, of(events, p), every, explicit)
 
-    told = without_failures(partitions, lambda p: changes_of(automaton, changelog.changelog(automaton, partitions[p], ahead, arcs=arcs(p))))
+    punctuations = rng.random() < 0.3
+    told = without_failures(partitions, lambda p: changes_told(automaton, changelog.changelog(automaton, partitions[p], ahead, arcs=arcs(p), punctuations=punctuations), punctuations))
     net = without_failures(told, lambda p: wanted(arcs(p).at_the_end(), changelog.left(partitions[p])))
     if set(told) != set(partitions):  # the largest time of all partitions is another without some
         return 0, 0
     _, measures = measures_of(automaton)
     table = f"{WITH_TEXTS if mode.get('texts') else 'ARCS FROM active'} ARRIVAL BY at"
     compare(oracle.clause(automaton, measures, changes=words, table=table), partitions, events, net, chunk_rows)
-    measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {measures}"
-    words += " REPORT CHANGES" + ("" if ahead is None else f" SPECULATE {ahead or 'NONE'}")
+    measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {'PUNCTUATION() AS m_punctuation, ' * punctuations}{measures}"
+    words += " REPORT CHANGES" + " WITH PUNCTUATIONS" * punctuations + ("" if ahead is None else f" SPECULATE {ahead or 'NONE'}")
     return compare(oracle.clause(automaton, measures, changes=words, table=table), partitions, events, told, chunk_rows)
 
 

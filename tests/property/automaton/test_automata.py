@@ -51,6 +51,22 @@ def _compare(automaton, partitions, chunk_rows):
     return same_rows(text, partitions, expected, chunk_rows)
 
 
+def changes_told(automaton, some, punctuations=False):
+    """Changes of the oracle as rows of the engine's output."""
+    out = []
+    emits, _ = measures_of(automaton)
+    for number, (change, cause, match, _) in enumerate(some, 1):
+        if change == "punctuate":
+            names = ["first", "last", "from", "to", "count", *automaton.registers, *emits]
+            out.append({"m_change": change, "m_no": number, "m_by": cause, "m_punctuation": match} | dict.fromkeys((f"m_{name}" for name in names), None))
+            continue
+        start, end, registers, emitted, begins, ends, labels = match
+        row = {"m_change": change, "m_no": number, "m_by": cause} | ({"m_punctuation": None} if punctuations else {}) | {"m_first": start[0], "m_last": end[0], "m_from": begins, "m_to": ends, "m_count": len(labels)}
+        row |= {f"m_{name}": x for name, x in zip(automaton.registers, registers)}
+        out.append(row | {f"m_{name}": dict(emitted).get(name) for name in emits})
+    return out
+
+
 def same_rows(text, partitions, expected, chunk_rows=None, without=None):
     """Compares the output of the partitions of which it is known, less the column `without`; (how many these are, how many rows
     they have)."""

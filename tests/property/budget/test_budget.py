@@ -16,6 +16,7 @@ from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.budget import HISTORY_COLUMN
+from sparkcep.settings import DEFAULT
 from tests.oracle import budget as oracle
 from tests.oracle import pattern
 from tests.oracle.selection import ANY
@@ -121,8 +122,9 @@ def clause(query: oracle.Budgeted, options: str, measures: str) -> str:
     names = sorted({name for name, _, _ in oracle.Places(query.pattern, query.weights).variable.values()} | set(pattern.variables(query.pattern)))
     weights = ", ".join(f"{name} {float(weight)}" for name, weight in query.weights.items() if name.strip("~") in names)
     listed = {name: ", ".join(f"'{letter}'" for letter in sorted(query.takes[name])) for name in names}
-    budget = f"BUDGET {query.checks} CHECKS" if query.checks else ""
+    budget = f"BUDGET {query.limit or f'{query.checks} CHECKS'}" if query.checks or query.limit else ""
     budget += " USING HISTORY h" if query.history is not None else ""
+    budget += f" REFILL {query.refill} BUNDLES" if query.refill else ""
     budget += " AS PUBLISHED" if query.history is not None and query.points is None else ""
     budget += " EXPLORE" if query.explore else ""
     return f"""PARTITION BY p ORDER BY t, id {measures} PATTERN ({pattern.to_text(query.pattern, random.Random(1))}) WINDOW {query.window}
@@ -130,11 +132,11 @@ def clause(query: oracle.Budgeted, options: str, measures: str) -> str:
         DEFINE {", ".join(f"{name} AS s IN ({listed[name]})" for name in names)}"""
 
 
-def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]]], chunk_rows=None, history=None, values=None, drawn=(), totals=None) -> dict[int, list[dict]]:
+def ran(text: str, query: oracle.Budgeted, partitions: list[tuple[str, list[int]]], chunk_rows=None, history=None, values=None, drawn=(), totals=None, settings=DEFAULT) -> dict[int, list[dict]]:
     """Output rows of the engine over partitions of (letters, times), by partition and with the names of the measures.
 
     ``values``: what stands for the times of all rows; ``drawn``: of a column v; ``totals``, a list, gets those of the engine."""
-    plan = make_plan(parse_clause(text))
+    plan = make_plan(parse_clause(text), settings=settings)
     rows = [(p, i, s) for p, (letters, _) in enumerate(partitions) for i, s in enumerate(letters)]
     times = [t for _, some in partitions for t in some] if values is None else values
     columns = dict(zip(("p", "id", "s"), map(list, zip(*rows)))) | {"t": times, "v": drawn}

@@ -18,7 +18,7 @@ from sparkcep.kernels.automaton.run_log import S_RECORDS
 from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
-from tests.property.automaton.test_automata import measures_of, same_rows, wanted
+from tests.property.automaton.test_automata import changes_told, measures_of, same_rows, wanted
 from tests.property.in_process import run
 from tests.selection import first
 
@@ -92,29 +92,18 @@ def test_changes_that_make_no_sense(seed):
         assert raised.value.error_class == f"SPARKCEP.{kind}", changes
 
 
-def _changes(automaton, some):
-    """Changes of the oracle as rows of the engine's output."""
-    out = []
-    emits, _ = measures_of(automaton)
-    for number, (change, cause, (start, end, registers, emitted, begins, ends, labels), _) in enumerate(some, 1):
-        row = {"m_change": change, "m_no": number, "m_by": cause, "m_first": start[0], "m_last": end[0], "m_from": begins, "m_to": ends, "m_count": len(labels)}
-        row |= {f"m_{name}": x for name, x in zip(automaton.registers, registers)}
-        out.append(row | {f"m_{name}": dict(emitted).get(name) for name in emits})
-    return out
-
-
-def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None):
+def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None, punctuations=False):
     ahead = rng.choice((None, None, None, 0, 2)) if by is None or rng.random() < 0.1 else None
     speculate = rng.choice(("", " SPECULATE ALL")) if ahead is None else f" SPECULATE {ahead or 'NONE'}"
-    words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' if automaton.consecutive else ''}{f' PUNCTUATE BY {by}' if by else ''} REPORT CHANGES{speculate}"
+    words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' if automaton.consecutive else ''}{f' PUNCTUATE BY {by}' if by else ''} REPORT CHANGES{' WITH PUNCTUATIONS' * punctuations}{speculate}"
     expected = {}
     for p, changes in partitions.items():
         automaton.spent[0] = 0
         try:
-            expected[p] = _changes(automaton, changelog.changelog(automaton, changes, ahead, by=by))
+            expected[p] = changes_told(automaton, changelog.changelog(automaton, changes, ahead, by=by, punctuations=punctuations), punctuations)
         except (oracle.OverflowInt, oracle.TooMany):
             continue
-    measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {measures_of(automaton)[1]}"
+    measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {'PUNCTUATION() AS m_punctuation, ' * punctuations}{measures_of(automaton)[1]}"
     text = oracle.clause(automaton, measures, changes=words)
     return same_rows(text, partitions, expected, chunk_rows)
 
@@ -130,6 +119,47 @@ def test_changes_are_those_of_all_matches(seed):
         compared, told = compared + pairs, told + changes
     assert compared >= 0.7 * AUTOMATA * PARTITIONS
     assert told > 2 * compared
+
+
+@pytest.mark.parametrize("by", [None, "w"])
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
+def test_punctuations_among_the_changes(seed, by):
+    """WITH PUNCTUATIONS: each comes where the definition has it."""
+    rng = random.Random(8900 + seed)
+    compared = told = 0
+    for i in range(AUTOMATA):
+        automaton = replace(oracle.random_automaton(rng), consecutive=rng.random() < 0.2)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 14), rng.choice((0.0, 0.3, 0.7)), by) for p in range(PARTITIONS)}
+        pairs, changes = _compare_changes(rng, automaton, partitions, (None, 1, 3)[i % 3], by, punctuations=True)
+        compared, told = compared + pairs, told + changes
+    assert compared >= 0.7 * AUTOMATA * PARTITIONS
+    assert told > compared
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=1))
+def test_a_changelog_is_the_input_of_another_clause(seed):
+    """No change comes before a punctuation, and the second clause has the matches of the first one's matches."""
+    rng = random.Random(9300 + seed)
+    chained = promises = 0
+    measures = "CHANGE() AS op, CHANGE_NUMBER() AS at, coalesce(PUNCTUATION(), LAST(id)) AS id, FIRST(id) AS v, count(*) AS w"
+    each = "PARTITION BY p ORDER BY id MEASURES id AS id AUTOMATON (STATE f FINAL ARC FROM a TO f) CHANGES IN op ARRIVAL BY at"
+    for _ in range(4 * AUTOMATA):
+        automaton = oracle.random_automaton(rng)
+        if any(arc.on == oracle.EXPIRY for arc in automaton.arcs):
+            continue  # such a match has the time of its expiry
+        changes = changelog.random_changes(rng, rng.randrange(8, 30), 0.5)
+        words = f"CHANGES IN op ARRIVAL BY at REPORT CHANGES WITH PUNCTUATIONS{rng.choice(('', ' SPECULATE NONE', ' SPECULATE 2'))}"
+        try:
+            log = run(oracle.clause(automaton, measures, changes=words), {0: changes}).get(0, [])
+            net = run(oracle.clause(automaton, "LAST(id) AS id", changes="CHANGES IN op ARRIVAL BY at"), {0: changes}).get(0, [])
+        except MatchRuntimeError:
+            continue  # a register overflows
+        if log:
+            got = run(each, {0: [row | {"s": None, "n": None} for row in log]}).get(0, [])
+            assert sorted(row["id"] for row in got) == sorted(row["id"] for row in net)
+            chained += 1
+            promises += any(row["op"] == "punctuate" for row in log)
+    assert chained > AUTOMATA and promises > AUTOMATA // 2
 
 
 def _of_values(rng):

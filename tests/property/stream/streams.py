@@ -60,8 +60,11 @@ def rows_of(rng: random.Random, keys: int, longest: int) -> dict[int, list[dict]
     return found
 
 
+SETTINGS = Settings(prefilter=False, budget_clock=("counted", 200, 400))
+
+
 def planned(text: str):
-    plan = without_catching(make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=Settings(prefilter=False)))  # one key cuts partitions, and all rows are searched
+    plan = without_catching(make_plan(parse_clause(text.replace("ORDER BY id", "ORDER BY id + 0")), settings=SETTINGS))  # one key cuts partitions, and all rows are searched
     check_stream(plan)
     return plan
 

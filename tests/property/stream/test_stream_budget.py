@@ -86,6 +86,42 @@ def test_each_statement(text):
     assert total > 10
 
 
+TIMED = [
+    f"{HEAD} {ENDS}, {SAID}, CHECKS_ALLOWED() AS q PATTERN (A B C) {WINDOW} APPROX 1 ALL MATCHES BUDGET INTERVAL '1' MICROSECOND PER ROW {DEFINED}",
+    f"{HEAD} {ENDS}, MATCH_NUMBER() AS n, {SAID}, CHECKS_ALLOWED() AS q PATTERN (A B C) {WINDOW} APPROX 1 ALL MATCHES BUDGET INTERVAL '2' MICROSECONDS PER ROW {DEFINED}",
+    f"{HEAD} {BUNDLE}, CHECKS_ALLOWED() AS q PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES BUDGET INTERVAL '1' MICROSECOND PER ROW {DEFINED}",
+    f"{HEAD} {BUNDLE}, CHECKS_ALLOWED() AS q PATTERN (A B C) WINDOW 3 ROWS APPROX 1 MATCH BUNDLES BUDGET 2 CHECKS {DEFINED}",
+]
+
+
+@pytest.mark.parametrize("text", one_in(2, TIMED, wider=1))
+def test_checks_by_time_are_those_of_a_table(text):
+    """Blocks of 64 rows go on from one micro-batch to the next."""
+    assert compared(text, random.Random(text), 3, 400) > 10
+
+
+def test_a_micro_batch_shares_its_interval():
+    """One key in one micro-batch has what a partition has."""
+    per_batch, per_partition = (
+        make_plan(parse_clause(f"{HEAD} {ENDS}, CHECKS_ALLOWED() AS q PATTERN (A B C) {WINDOW} APPROX 1 BUDGET INTERVAL '200' MICROSECONDS PER {scope} {DEFINED}"), settings=streams.SETTINGS)
+        for scope in ("BATCH", "PARTITION")
+    )
+    check_stream(per_batch)
+    table = timed(per_batch, rows_of(random.Random("one"), 2, 800))
+    last = int(np.asarray(table.column("__s0").cast(pa.int64())).max())
+    for key in (0, 1):
+        rows = table.filter(pa.array(np.asarray(table.column("__p0")) == key))
+        drain = streams.stream_over(per_batch, table).advance(rows, np.zeros(rows.num_rows, dtype=np.int64), [b""], last)
+        found = pa.concat_tables(list(drain))
+        assert found.num_rows > 20 and found.to_pylist() == streams.batch(per_partition, rows, np.ones(rows.num_rows, dtype=bool)).to_pylist()
+    with pytest.raises(ClauseError, match="Write PER BATCH"):
+        check_stream(per_partition)
+    with pytest.raises(ClauseError, match="REFILL does not stream yet"):
+        check_stream(make_plan(parse_clause(f"{HEAD} {ENDS} PATTERN (A B C) {WINDOW} APPROX 1 BUDGET 2 CHECKS USING HISTORY h REFILL {DEFINED}"), settings=streams.SETTINGS))
+    with pytest.raises(ClauseError, match="Write PER PARTITION"):
+        streams.batch(per_batch, table, np.ones(table.num_rows, dtype=bool))
+
+
 @pytest.mark.parametrize("text", one_in(8, STATEMENTS, wider=3))
 def test_nothing_is_kept_of_keys_that_are_silent(text):
     watermarks.check_silent_keys(text)

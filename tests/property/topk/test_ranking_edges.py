@@ -133,6 +133,16 @@ def test_a_root_beside_a_number_below_zero():
     assert matches("A & B & C", "PREF MAX (least(sqrt(SUM(A.v)), 9) + SUM(B.v) - SUM(C.v))", 1, rows, {"v": REAL}) == [[1, 2, 4]]
 
 
+@pytest.mark.parametrize("pattern, number", [("A B", "A.v + B.v"), ("A & B", "SUM(A.v) + SUM(B.v)")])
+@pytest.mark.parametrize("goal", ["MIN (sqrt({}))", "MAX (-sqrt({}))", "MAX (3 - sqrt({}))", "MAX (-1 * sqrt({}))", "MAX (9 / (1 + sqrt({})))"])
+def test_a_falling_root_of_a_number_below_zero(pattern, number, goal):
+    """Such a root is NaN and ranks last, although smaller numbers are better. So the best rows of each variable are not enough."""
+    below, above = ([("A", v - 4), ("A", v), ("B", 1)] for v in (3.0, 5.0))
+    assert all_come(pattern, f"PREF {goal.format(number)}", below, {"v": REAL}) and all_come(pattern, f"PREF {goal.format(number)}", [("A", -4.0), *below], {"v": REAL})
+    if goal[:3] == "MIN":
+        assert matches(pattern, f"PREF {goal.format(number)}", 1, above, {"v": REAL}) == [[0, 2]]
+
+
 def test_equal_matches_of_sides_of_different_lengths():
     """A match of one side that begins another is before it; together with rows between it is behind it."""
     assert matches("A+ & B", "PREF MAX (SUM(A.v)) AND MAX (SUM(B.v))", 1, [("A", 3), ("A", 0), ("B", 1)], {"v": WHOLE}) == [[0, 1, 2]]

@@ -134,3 +134,73 @@ def test_values_of_other_accumulators_go_where_they_went(spark, streams):
     calls = spark.sparkContext.accumulator(0)
     rows = spark.sql(f"SELECT * FROM budget_letters MATCH_RECOGNIZE {CLAUSE.format(history='')}").rdd.map(lambda row: calls.add(1) or row).count()
     assert calls.value == rows == wanted(streams).matches
+
+
+# -- BUDGET INTERVAL ---------------------------------------------------------------------------------------------------
+
+TIMED = """SELECT * FROM budget_rows MATCH_RECOGNIZE (
+  PARTITION BY p ORDER BY t MEASURES LAST(t) AS t, CHECKS_ALLOWED() AS allowed
+  PATTERN (A B) WINDOW 1000 APPROX 0 ALL MATCHES BUDGET INTERVAL '5' MICROSECONDS PER ROW DEFINE A AS t >= 0, B AS t >= 0)"""
+
+
+@pytest.fixture
+def clock(spark):
+    """Sets the clock of BUDGET INTERVAL."""
+    yield lambda text: spark.conf.set("sparkcep.budget.clock", text)
+    spark.conf.unset("sparkcep.budget.clock")
+
+
+def test_totals_of_an_interval(spark, clock):
+    """Two partitions of 256 rows: four blocks each."""
+    spark.range(512).selectExpr("id DIV 256 AS p", "id % 256 AS t").createOrReplaceTempView("budget_rows")
+    clock("counted:200,400")
+    found = spark.sql(TIMED)
+    rows = found.collect()
+    assert {row.allowed for row in rows if row.t < 64} == {8} and {row.allowed for row in rows if row.t >= 64} == {11, 12}
+    (totals,) = sparkcep.budget_totals(found)
+    assert (totals.blocks, totals.late_blocks, totals.refills, totals.least, totals.greatest, totals.clock) == (8, 0, 0, 512, 765, "counted:200,400")
+    assert sorted(rows) == sorted(spark.sql(TIMED).collect())
+
+
+def level(frame) -> str:
+    """The level of determinism that Spark assumes of the rows."""
+    return frame._jdf.queryExecution().toRdd().outputDeterministicLevel().toString()
+
+
+@pytest.mark.parametrize("text, wanted", [("thread", "INDETERMINATE"), ("wall", "INDETERMINATE"), ("counted:1,1", "UNORDERED")])
+def test_spark_knows_what_is_not_repeatable(spark, clock, text, wanted):
+    spark.range(512).selectExpr("id DIV 256 AS p", "id % 256 AS t").createOrReplaceTempView("budget_rows")
+    clock(text)
+    found = spark.sql(TIMED)
+    assert level(found) == wanted
+    assert sparkcep.budget_totals(spark_ran(found))[0].clock == text
+
+
+def spark_ran(frame):
+    """The frame after it has run."""
+    assert frame.collect()
+    return frame
+
+
+@pytest.mark.parametrize(
+    "statement, word",
+    [
+        ("SELECT * FROM VALUES (1) AS v(x), LATERAL ({})", "LATERAL"),
+        ("DELETE FROM nothing WHERE t IN (SELECT t FROM ({}))", "DELETE"),
+        ("UPDATE nothing SET t = (SELECT max(t) FROM ({}))", "UPDATE"),
+        ("MERGE INTO nothing USING ({}) AS m ON m.t = nothing.t WHEN MATCHED THEN DELETE", "MERGE"),
+    ],
+)
+def test_an_interval_is_refused_where_spark_may_run_it_twice(spark, clock, statement, word):
+    spark.range(8).selectExpr("0 AS p", "id AS t").createOrReplaceTempView("budget_rows")
+    with pytest.raises(sparkcep.ClauseError, match=f"{word} may run the clause more than once"):
+        spark.sql(statement.format(TIMED))
+    clock("counted:1,1")
+    if word == "LATERAL":
+        assert spark.sql(statement.format(TIMED)).collect()
+
+
+def test_a_batch_is_of_a_stream(spark):
+    spark.range(8).selectExpr("0 AS p", "id AS t").createOrReplaceTempView("budget_rows")
+    with pytest.raises(sparkcep.ClauseError, match="Write PER PARTITION"):
+        spark.sql(TIMED.replace("PER ROW", "PER BATCH"))

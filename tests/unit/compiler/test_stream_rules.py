@@ -99,6 +99,7 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
         (TOP.format("ALL MATCHES", "(A B)", SLIDE, "3").replace("INTERVAL '5' SECOND", "5 ROWS").replace("INTERVAL '1' SECOND", "1 ROWS").replace("TOP 3", "TOP 3 OVERALL"), "TOP OVERALL ranks the matches of all keys"),
         (LAST_ROWS.format("", "", "APPROX 1 WEIGHTS (D 9) BUDGET 3 CHECKS").replace("A B", "A ~(B C) D"), "a negated group before the first row of a match"),
         (LAST_ROWS.format("", " ALL MATCHES CHANGES IN op", ""), "needs REPORT CHANGES"),
+        (LAST_ROWS.format(", CHANGE() AS c, PUNCTUATION() AS p", " ALL MATCHES CHANGES IN op REPORT CHANGES WITH PUNCTUATIONS", ""), "Leave WITH PUNCTUATIONS and PUNCTUATION() out"),
         (LAST_ROWS.format("", "", "APPROX 1 MATCH HISTORY").replace("MEASURES LAST(ts) AS z ", ""), "Record it from a table of past rows"),
         (LAST_ROWS.format("", "", "").replace("x = 1", "levenshtein(x, PREV(x)) = 1"), "instead of f(x, PREV(x))"),
         (LAST_ROWS.format("", "", "APPROX 1 ALL MATCHES").replace("WINDOW INTERVAL '5' SECOND", ""), "ALL MATCHES without WINDOW would keep all rows"),

@@ -48,6 +48,8 @@ def proposed(marked: str) -> list[str]:
         (BEGIN + "PATTERN (UP | PERMUTE(DOWN, `my var`) ((A B) WITHIN 5 ROWS)) DEFINE !", ["UP", "DOWN", "`my var`", "A", "B"]),
         (BEGIN + "PATTERN (A B) SUBSET U = (A, B) DEFINE A AS price > 1, B AS U.!", COLUMNS["ticks"][:3] + ["`unit price`"]),
         (BEGIN + "AFTER MATCH SKIP TO FIRST ! PATTERN (A B))", ["A", "B"]),
+        (BEGIN + "PATTERN (A) APPROX 1 BUDGET INTERVAL '5' SECONDS PER !", ["ROW", "PARTITION", "BATCH"]),
+        (BEGIN + "PATTERN (A) APPROX 1 BUDGET 5 CHECKS USING HISTORY h REFI!", ["REFILL"]),
         (BEGIN + "PATTERN (A) APPROX 1 BUDGET 5 CHECKS USING HISTORY t!", ["ticks", "trades"]),
         (BEGIN + "AUTOMATON (REGISTER n BIGINT = 0, m INT STATE one START, two FINAL ARC FROM !", ["one", "two"]),
         (BEGIN + "AUTOMATON (REGISTER n BIGINT = 0, m INT STATE one START, two FINAL ARC FROM one TO two SET !", ["n", "m"]),

@@ -96,7 +96,7 @@ public final class MatchStrategy extends SparkStrategy {
       renamed.add(key ? Expressions.alias(keys.get(attribute.exprId()), attribute.name(), attribute.exprId()) : attribute);
     }
     SparkPlan operator = (SparkPlan) Reflection.construct(OPERATOR, function, Scala.seq(given), input, false, Option.empty());
-    operator = totals == null ? operator : new MatchBudget(totals, operator);
+    operator = totals == null ? operator : new MatchBudget(totals, call.clock(), operator);
     return passed.isEmpty() ? operator : new ProjectExec(Scala.seq(renamed), operator);
   }
 

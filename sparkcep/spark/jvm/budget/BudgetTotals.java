@@ -33,7 +33,13 @@ public final class BudgetTotals extends CollectionAccumulator<byte[]> {
     {"matches", "matches"},
     {"completeMatches", "complete matches"},
     {"coverageLost", "coverage lost at rows, in millionths"},
+    {"blocks", "blocks of rows whose checks an interval set"},
+    {"lateBlocks", "blocks later than the interval"},
+    {"refills", "histories replaced"},
   };
+  // the values after these: least and greatest, of which 0 is none
+  private static final String LEAST = "leastChecks";
+  private static final String GREATEST = "greatestChecks";
 
   private final transient SparkContext context;
   private final transient CollectionAccumulator<byte[]> others;
@@ -47,6 +53,8 @@ public final class BudgetTotals extends CollectionAccumulator<byte[]> {
     for (String[] value : VALUES) {
       metrics.put(value[0], SQLMetrics.createMetric(context, value[1]));
     }
+    metrics.put(LEAST, SQLMetrics.createMetric(context, "least checks of a block"));
+    metrics.put(GREATEST, SQLMetrics.createMetric(context, "greatest checks of a block"));
   }
 
   /** Returns new totals, which Spark knows. {@code others} takes the values of other accumulators; it may be null. */
@@ -82,9 +90,19 @@ public final class BudgetTotals extends CollectionAccumulator<byte[]> {
       }
       List<Tuple2<Object, Object>> changed = new ArrayList<>();
       int at = 0;
-      for (SQLMetric metric : metrics.values()) {
-        metric.add(added[at]);
-        changed.add(new Tuple2<>(metric.id(), added[at++]));
+      for (Map.Entry<String, SQLMetric> named : metrics.entrySet()) {
+        SQLMetric metric = named.getValue();
+        long more = added[at++];
+        switch (named.getKey()) {
+          case LEAST -> {
+            long known = metric.value();
+            more = more == 0 ? 0 : known == 0 ? more : Math.min(known, more) - known;
+          }
+          case GREATEST -> more = Math.max(more - metric.value(), 0);
+          default -> { }
+        }
+        metric.set(metric.value() + more);
+        changed.add(new Tuple2<>(metric.id(), more)); // Spark's UI adds up what it is sent
       }
       if (execution != null) {
         SQLMetrics.postDriverMetricsUpdatedByValue(context, execution, Scala.seq(changed));

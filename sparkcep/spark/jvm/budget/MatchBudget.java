@@ -17,10 +17,17 @@ import scala.collection.immutable.Map;
 public final class MatchBudget extends Passing implements Members {
   private static final long serialVersionUID = 1L;
   private final transient BudgetTotals totals;
+  private final String clock;
 
-  public MatchBudget(BudgetTotals totals, SparkPlan child) {
+  /** {@code clock} is the clock of BUDGET INTERVAL, or "". */
+  public MatchBudget(BudgetTotals totals, String clock, SparkPlan child) {
     super(child);
     this.totals = totals;
+    this.clock = clock;
+  }
+
+  public String clock() {
+    return clock;
   }
 
   @Override
@@ -40,7 +47,8 @@ public final class MatchBudget extends Passing implements Members {
   @Override
   public RDD<InternalRow> doExecute() {
     totals.runsIn(execution());
-    return super.doExecute();
+    RDD<InternalRow> rows = super.doExecute();
+    return clock.isEmpty() || clock.startsWith("counted") ? rows : new UnrepeatableRows(rows);
   }
 
   private String execution() {
@@ -49,7 +57,7 @@ public final class MatchBudget extends Passing implements Members {
 
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
-    return new MatchBudget(totals, children.apply(0));
+    return new MatchBudget(totals, clock, children.apply(0));
   }
 
   @Override
@@ -59,6 +67,6 @@ public final class MatchBudget extends Passing implements Members {
 
   @Override
   public Object[] members() {
-    return new Object[] {totals, child};
+    return new Object[] {totals, clock, child};
   }
 }

@@ -1,7 +1,6 @@
 package org.sparkcep.exchange;
 
 import java.io.Serializable;
-import java.util.Arrays;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
@@ -134,9 +133,7 @@ final class BatchInput implements BlockRows.Input {
     if (entry >= DictionaryVector.MOST) {
       return computed.apply(batch.getRow(row));
     }
-    if (entry >= ofEntries.length) {
-      ofEntries = Arrays.copyOf(ofEntries, Math.max(entry + 1, 2 * ofEntries.length));
-    }
+    ofEntries = DictionaryVector.withRoom(ofEntries, entry);
     if (ofEntries[entry] == null) {
       ofEntries[entry] = computed.apply(batch.getRow(row)).copy();
     }

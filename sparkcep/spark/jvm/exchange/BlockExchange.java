@@ -67,18 +67,16 @@ public final class BlockExchange extends Rule<SparkPlan> {
     if (!(operator.func() instanceof PythonUDF function && function.name().equals(Call.TABLE_FUNCTION)) || operator.logicalLink().isEmpty()) {
       return operator;
     }
-    String reason = Configured.exchangesColumns() ? "" : "SET sparkcep.exchange = columns would exchange blocks of columns";
-    Below below = reason.isEmpty() ? Below.of(operator.child()) : null;
-    if (reason.isEmpty() && below == null) {
-      reason = "no exchange is needed";
+    if (!Configured.exchangesColumns()) {
+      return explained(operator, "SET sparkcep.exchange = columns would exchange blocks of columns");
     }
-    Blocks blocks = null;
-    if (below != null) {
-      blocks = Blocks.of(below);
-      reason = blocks == null ? Blocks.unfit(below) : "";
+    Below below = Below.of(operator.child());
+    if (below == null) {
+      return explained(operator, "no exchange is needed");
     }
-    if (blocks == null) {
-      return explained(operator, reason);
+    Blocks blocks = Blocks.of(below);
+    if (!blocks.unfit().isEmpty()) {
+      return explained(operator, blocks.unfit());
     }
     ExtensionJar.ship();
     LogicalPlan node = operator.logicalLink().get();
@@ -165,17 +163,15 @@ public final class BlockExchange extends Rule<SparkPlan> {
    * @param values the columns that go to the engine, then those that only order rows, as expressions over the exchange's input
    * @param sent how many columns go to the engine
    * @param description for the worker, which columns/blocks.py reads
+   * @param unfit why blocks cannot hold these columns, of which the description is not complete then; "" if they can
    */
-  private record Blocks(List<Expression> values, int sent, ObjectNode description) {
+  private record Blocks(List<Expression> values, int sent, ObjectNode description, String unfit) {
     private static final int MOST_COLUMNS = 64; // wide rows are copied more often in blocks than one by one
 
-    /** Returns null if blocks cannot hold these columns. */
     static Blocks of(Below below) {
       List<Expression> values = sent(below);
       int sent = values.size();
-      if (sent > MOST_COLUMNS) {
-        return null;
-      }
+      String unfit = sent > MOST_COLUMNS ? sent + " columns, more than " + MOST_COLUMNS : "";
       ObjectNode description = JsonNodeFactory.instance.objectNode().put("sent", sent);
       ArrayNode keys = description.putArray("keys");
       for (Expression key : below.keys()) {
@@ -193,27 +189,16 @@ public final class BlockExchange extends Rule<SparkPlan> {
       ArrayNode types = description.putArray("types");
       for (Expression value : values) {
         ColumnType type = ColumnType.of(value.dataType());
-        if (type == null || !value.deterministic()) {
-          return null;
+        if (unfit.isEmpty() && type == null) {
+          unfit = "a column of the type " + value.dataType().catalogString();
+        } else if (unfit.isEmpty() && !value.deterministic()) {
+          unfit = "a column that is not deterministic";
         }
-        types.add(type.name());
+        types.add(type == null ? "" : type.name());
       }
       description.put("zone", below.exchange().conf().sessionLocalTimeZone()).put("large", below.exchange().conf().arrowUseLargeVarTypes());
       description.put("held", Configured.workerBytes());
-      return new Blocks(values, sent, description);
-    }
-
-    /** Returns why blocks cannot hold the columns of a plan for which {@link #of} returns null. */
-    static String unfit(Below below) {
-      List<Expression> values = sent(below);
-      if (values.size() > MOST_COLUMNS) {
-        return values.size() + " columns, more than " + MOST_COLUMNS;
-      }
-      below.keys().forEach(key -> place(key, values));
-      below.order().forEach(by -> place(by.child(), values));
-      return values.stream().filter(value -> ColumnType.of(value.dataType()) == null).findFirst()
-          .map(value -> "a column of the type " + value.dataType().catalogString())
-          .orElse("a column that is not deterministic");
+      return new Blocks(values, sent, description, unfit);
     }
 
     /** Returns the place of a value among the columns, where it is added if it is missing. */

@@ -56,6 +56,11 @@ final class DictionaryVector extends ColumnVector {
     return entries.getDictId(row);
   }
 
+  /** Returns the values of entries, with room for this one. */
+  static <T> T[] withRoom(T[] values, int entry) {
+    return entry < values.length ? values : Arrays.copyOf(values, Math.max(entry + 1, 2 * values.length));
+  }
+
   @Override
   public UTF8String getUTF8String(int row) {
     if (vector.isNullAt(row)) {
@@ -65,9 +70,7 @@ final class DictionaryVector extends ColumnVector {
     if (entry >= MOST) {
       return vector.getUTF8String(row);
     }
-    if (entry >= texts.length) {
-      texts = Arrays.copyOf(texts, Math.max(entry + 1, 2 * texts.length));
-    }
+    texts = withRoom(texts, entry);
     UTF8String text = texts[entry];
     if (text == null) {
       text = vector.getUTF8String(row).copy();

@@ -32,7 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   public static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py
   public static final String LETTERS = "__letters"; // as in plan/plan.py
-  static final int FORMAT = 17; // the format of a plan's JSON, as in plan/json.py
+  static final int FORMAT = 18; // the format of a plan's JSON, as in plan/json.py
   private static final ObjectMapper JSON = new ObjectMapper();
   public static final String TABLE_FUNCTION = "match_recognize";
 
@@ -162,5 +162,12 @@ public record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan t
   /** Whether the clause has BUDGET. */
   public boolean isBudgeted() {
     return plan.path("approximate").path("budget").isObject();
+  }
+
+  /** Returns the clock of BUDGET INTERVAL; "" without an interval. */
+  public String clock() {
+    JsonNode pace = plan.path("approximate").path("budget").path("pace");
+    String counts = "counted".equals(pace.path("clock").asText()) ? ":" + pace.path("row").asText() + "," + pace.path("check").asText() : "";
+    return pace.path("clock").asText() + counts;
   }
 }

@@ -28,6 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class StreamMark {
   private static final String REPORTED = "\"report\":\"CHANGES\""; // in a plan
+  private static final String PER_BATCH = "\"per\":\"BATCH\""; // in a plan
   static final String NEEDED = "__needed"; // whether a variable accepts a row
 
   private StreamMark() {}
@@ -46,7 +47,7 @@ public final class StreamMark {
       return arguments;
     }
     if (!table.plan().isStreaming()) {
-      if (plan.contains(REPORTED)) { // a feature that only streams have is an error before any job
+      if (plan.contains(REPORTED) || plan.contains(PER_BATCH)) { // a feature that only streams have is an error before any job
         Rewriter.granted(JsonNodeFactory.instance.objectNode().put("kind", "table").put("plan", plan));
       }
       return arguments;

@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.compiler.output_watermark import passed
 from sparkcep.compiler.stream_rules import kept
-from sparkcep.engine.core.effort import Totals
+from sparkcep.engine.core.effort import SUMS, Totals
 from sparkcep.engine.stream.key_buckets import Layout
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan.plan import LETTERS, Plan
@@ -336,4 +336,4 @@ _METRICS = {
     "lateRows": "sum(late)", "rowsWithoutTime": "sum(untimed)", "keysSearched": "sum(searched)", "matches": "sum(matches)", "openKeys": "sum(open)", "keptRows": "sum(kept)",
     "pendingRows": "sum(pending)", "stateBytes": "sum(bytes)", "engineTimeMs": "CAST(round(sum(micros) / 1000) AS BIGINT)",
 }
-_CHECKS = {name: f"sum({count})" for name, count in zip(METRICS, Totals.names(), strict=True) if name not in _METRICS}
+_CHECKS = {name: f"sum({count})" for name, count in zip(METRICS[:SUMS], Totals.names()[:SUMS], strict=True) if name not in _METRICS}
