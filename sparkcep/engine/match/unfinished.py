@@ -46,6 +46,7 @@ class UnfinishedMatches:
         self.negated_after, self.mixed = _negated_after(net, len(task.plan.variables))
         self.at_once = _at_once(task, net)
         self.expected = [[task.plan.variables[v] for v in dict.fromkeys(net.edge(e).variable for e in net.edges_of(node)) if v != ACCEPT] for node in range(net.nodes)]
+        self.several = net.ambiguous and any(leaf.spec.kind == "expected" for leaf in task.plan.leaves)
         self.entries = MEMO_ENTRIES
 
     @property
@@ -214,7 +215,7 @@ class _Runs(KernelLoop):
         self.key = 3 + len(owner.task.plan.windows) - 1 + 2 * len(prepared.conditions.slots)
         depth = len(over.work.frames)
         self.state = np.zeros(layout.SELECTION_STATE, dtype=np.int64)
-        self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late)
+        self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late, int(owner.several))
         self.scratch = scratch(prepared.conditions, rows + 2, entries=owner.entries, width=self.key)
         self.scratch.labels[:] = UNTAKEN
         self.work = kernels.RunWork(
