@@ -103,6 +103,15 @@ def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Comput
     return (Computed(CLOCK, "" if as_of is None else scope.plain_text(as_of, "AS OF")),)
 
 
+def later_rows(clause: MatchClause, plan: Plan, columns: tuple[Computed, ...], scope: Scope) -> tuple[str, ...]:
+    """The condition of rows after AS OF, which are part of the clock of their partition. () without AS OF."""
+    shown = clause.unfinished
+    if plan.unfinished is None or shown is None or shown.as_of is None:
+        return ()
+    after = "<" if plan.order[0].descending else ">"
+    return (f"{dict(columns)[plan.unfinished.order]} {after} ({scope.plain_text(shown.as_of, 'AS OF')})",)
+
+
 def clock_text(plan: Plan, source: str) -> str:
     """SQL of the clock: AS OF in the type that it has in common with the order, or the latest time of the input ``source``.
 
