@@ -73,7 +73,12 @@ def _own_settings(session: SparkSession) -> dict[str, str] | None:
     from pyspark.errors import PySparkException
 
     try:
-        return {key: text for key, text in session.conf.getAll.items() if _OWN.match(key)}
+        if is_connect(session):
+            return {key: text for key, text in session.conf.getAll.items() if _OWN.match(key)}
+        # Each entry of the JVM's map would be a call of its own: all names come in one.
+        names = session._jvm.java.lang.String.join("\n", session._jsparkSession.conf().getAllAsJava().keySet()).split("\n")  # type: ignore[union-attr]
+        found = {name: session.conf.get(name, None) for name in names if _OWN.match(name)}
+        return {name: text for name, text in found.items() if text is not None}
     except PySparkException as error:
         if error.getCondition() != "CONFIG_NOT_AVAILABLE":
             raise

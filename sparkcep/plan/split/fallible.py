@@ -45,7 +45,7 @@ _OF_DOUBLES = frozenset(
 _CONVERSION, ANY = "CAST_INVALID_INPUT", "EXPRESSION_FAILED"
 _CALLS = {"ABS": "ARITHMETIC_OVERFLOW", "NEGATIVE": "ARITHMETIC_OVERFLOW", "MOD": "DIVIDE_BY_ZERO", "PMOD": "DIVIDE_BY_ZERO"}  # which fail as operators do
 _TEXT_TYPES = ("string", "varchar", "char", "binary")
-_INTEGERS = "'tinyint', 'smallint', 'int', 'bigint'"  # as typeof() spells them
+_FLOATING, _INTEGERS = "'double', 'float'", "'tinyint', 'smallint', 'int', 'bigint'"  # as typeof() spells them
 
 
 def may_fail(expr: Expr, ansi: bool) -> bool:
@@ -226,16 +226,18 @@ def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
     operands = list(_operands(node))
     if None in operands:
         return ""
-    types = [f"typeof({text_of(operand)})" for operand in operands if operand is not None and operand.op == "col"]
+    types = list(dict.fromkeys(f"typeof({text_of(operand)})" for operand in operands if operand is not None and operand.op == "col"))
     literals = [operand for operand in operands if operand is not None and operand.op == "lit"]
     if not types:
         return ""
     # Arithmetic of numbers cannot fail if one of them is a DOUBLE. Nor can the division of an integer by another number than 0.
-    floating = ["true"] if any(_is_floating(literal) for literal in literals) else [f"{of} IN ('double', 'float')" for of in types]
-    numbers = [f"({of} IN ('double', 'float', {_INTEGERS}) OR {of} LIKE 'decimal%')" for of in types]
-    safe = f"({' OR '.join(floating)}) AND {' AND '.join(numbers)}"
-    if node.value in ("/", "%") and all(_is_integer(literal) for literal in literals):
-        safe = f"{safe} OR {' AND '.join(f'{of} IN ({_INTEGERS})' for of in types)}"
+    if any(_is_floating(literal) for literal in literals) or (len(types) == 1 and node.value in ("/", "%") and all(_is_integer(literal) for literal in literals)):
+        safe = " AND ".join(f"{of} IN ({_FLOATING}, {_INTEGERS})" for of in types)
+    elif len(types) == 1:
+        safe = f"{types[0]} IN ({_FLOATING})"
+    else:
+        floating = " OR ".join(f"{of} IN ({_FLOATING})" for of in types)
+        safe = f"({floating}) AND {' AND '.join(f'{of} IN ({_FLOATING}, {_INTEGERS})' for of in types)}"
     return f"NOT ({safe})"
 
 
