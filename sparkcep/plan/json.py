@@ -43,7 +43,7 @@ from sparkcep.version import __version__
 
 log = logging.getLogger("sparkcep")
 
-FORMAT = 17  # increased whenever the JSON form of plans changes; the JVM's classes have it, too (Call.java)
+FORMAT = 18  # increased whenever the JSON form of plans changes; the JVM's classes have it, too (Call.java)
 MADE_BY = f"sparkcep {__version__}"
 
 # -- records as JSON --------------------------------------------------------------------------------------------------
@@ -318,7 +318,21 @@ def is_right(found: Mapping) -> bool:
         and (selection is not None or automaton is not None or approx is found["slide"] is None)
         and (changes is None or (changes.size is not None) == (changes.speculate == "SIZE"))
         and (found["arcs"] is None or (automaton is not None and _are_arcs(found["arcs"], automaton)))
+        and (found["unfinished"] is None or _shows_unfinished(found))
         and found["place"] is not None
+    )
+
+
+def _shows_unfinished(found: Mapping) -> bool:
+    """Whether the other options of a plan allow unfinished matches."""
+    selection, order, clock = found["selection"], found["order"], found["unfinished"].clock
+    return (
+        selection is not None
+        and selection.report == "FIRST"
+        and found["automaton"] is found["approximate"] is found["ranking"] is found["slide"] is found["changes"] is None
+        and not has(found["pattern"], "and")
+        and (not order or found["unfinished"].order == order[0].column)
+        and (bool(order) or not clock)
     )
 
 
@@ -373,6 +387,8 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
         return slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
     if spec.kind in ("change", "change_number", "changed_by"):
         return changes is not None and changes.report == "CHANGES"
+    if spec.kind in ("status", "ended", "expected"):
+        return found["unfinished"] is not None
     if spec.kind == "punctuation":
         return changes is not None and changes.report == "CHANGES" and found["rows"] == "one" and spec.column == changes.time
     if spec.kind == "agg":

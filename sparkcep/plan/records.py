@@ -181,6 +181,24 @@ class Skip(NamedTuple):
     place: Place | None = None
 
 
+class Unfinished(NamedTuple):
+    """SHOW UNFINISHED MATCHES and SHOW TIMEOUT MATCHES.
+
+    Attributes:
+        report: which unfinished matches are reported beside the matches.
+        order: the input column of the first ORDER BY expression, "" without ORDER BY.
+        clock: the input column with the time up to which the input is known, "" if no window is measured in time.
+        line, column, text: its place.
+    """
+
+    report: Literal["UNFINISHED", "TIMEOUT"]
+    order: PerhapsInput
+    clock: PerhapsInput
+    line: Line
+    column: Line
+    text: str
+
+
 class Selection(NamedTuple):
     """EVENT SELECTION: ``strategy`` is STRICT, NEXT or ANY, ``report`` FIRST or ALL."""
 
@@ -893,6 +911,19 @@ class Plain(NamedTuple):
     kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "pairs", "complete", "left_out", "allowed", "coverage"]
 
 
+class OfRun(NamedTuple):
+    """MATCH_STATUS() and MATCH_EXPECTED()."""
+
+    kind: Literal["status", "expected"]
+
+
+class EndedAt(NamedTuple):
+    """MATCH_ENDED_AT(). Its type is that of the first ORDER BY expression, which is in ``column``."""
+
+    kind: Literal["ended"]
+    column: Input
+
+
 class Value(NamedTuple):
     """The value of an input column at a row as in :class:`At`, with FINAL or RUNNING semantics."""
 
@@ -1026,7 +1057,7 @@ class PunctuationTime(NamedTuple):
     column: Input
 
 
-LeafSpec = Plain | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy | PunctuationTime
+LeafSpec = Plain | OfRun | EndedAt | Value | Classifier | Errors | BundleEdge | OfHistory | WindowEdge | Score | Aggregate | Rows | OfComputation | LifetimeEdge | OfChange | MatchId | ChangedBy | PunctuationTime
 
 
 class Leaf(NamedTuple):

@@ -15,6 +15,7 @@ from sparkcep.engine.core.windows import window_type
 from sparkcep.engine.output import gather, shared_ends
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.common.layout import E_LABELS, E_NUMBER, E_ROWS, E_START
+from sparkcep.kernels.match.unfinished import UNFINISHED
 from sparkcep.plan import records
 from sparkcep.plan.records import (
     ALL_ROWS,
@@ -122,9 +123,9 @@ class OutputRows:
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     """Returns the Arrow type of a leaf. For an aggregate it is Spark's result type."""
     kind = spec.kind
-    if kind in ("nav", "match_from", "match_to", "changed_by", "punctuation"):
+    if kind in ("nav", "match_from", "match_to", "changed_by", "punctuation", "ended"):
         return schema.field(spec.column).type
-    if kind in ("cls", "change", "match_id"):
+    if kind in ("cls", "change", "match_id", "status"):
         return pa.string()
     if kind in ("mno", "change_number"):
         return pa.int64()
@@ -134,7 +135,7 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
         return GRAPH
     if kind == "errors":
         return pa.int64() if spec.whole else pa.float64()
-    if kind == "missing":
+    if kind in ("missing", "expected"):
         return pa.list_(pa.string())
     if kind == "kind":
         return pa.string()
@@ -281,8 +282,8 @@ def _names(ids: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
 
 
 def _number(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
-    unmatched = rows.events[rows.out_event, E_ROWS] < 0
-    return pa.array(rows.events[rows.out_event, E_NUMBER], mask=unmatched)
+    numbers, without = rows.events[rows.out_event, E_NUMBER], rows.events[rows.out_event, E_ROWS] < 0
+    return pa.array(numbers, mask=without | (numbers == UNFINISHED))
 
 
 def _by_event(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:
@@ -504,6 +505,7 @@ OF_CHANGES = ("change", "change_number", "changed_by", "punctuation")
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
     **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector", "pairs"), _by_event),
+    **dict.fromkeys(("status", "ended", "expected"), _by_event),
     **dict.fromkeys(("complete", "left_out", "allowed", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
     **dict.fromkeys(("window_start", "window_end", "next_start", "next_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "punctuation", "match_id"), _by_event),
     **dict.fromkeys(("register", "emit"), _of_computation),

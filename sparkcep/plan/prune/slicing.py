@@ -23,6 +23,8 @@ def undivided(plan: Plan) -> str:
     """Why the partitions of a plan with WINDOW must stay whole, "" if they may be cut."""
     if plan.automaton is not None:
         return "an AUTOMATON reports the matches of a partition in the order of their last rows"
+    if plan.unfinished is not None:
+        return "an unfinished match may hide later ones, and the latest time is that of the whole input"
     if plan.changes is not None:
         return "rows of CHANGES IN are inserted and retracted, and punctuations are for whole partitions"
     if plan.windows[0].kind not in (MICROS, NUMBER):

@@ -30,6 +30,7 @@ from sparkcep.plan.scope import (
     RANKED,
     SCORE_CALL,
     SLIDING,
+    STATUSES,
     Inputs,
     NamedSequence,
     Row,
@@ -281,6 +282,8 @@ class MeasureSplitter:
             return f"({self.sequence_score(sequence)})"
         if name in OF_MATCHES and (call.args or call.flags):
             raise scope.error(call, name, f"{name} takes no argument")
+        if name in STATUSES:
+            return self._leaf(self._of_run(call))
         if name in ENDINGS:
             leaf = self._leaf(records.Plain(ENDINGS[name]))
             self._totals.setdefault(leaf, call.span)
@@ -308,6 +311,14 @@ class MeasureSplitter:
         if name in NAVIGATIONS:
             return self._navigation(call)
         return self._aggregate(call)
+
+    def _of_run(self, call: Expr) -> records.LeafSpec:
+        kind = STATUSES[call.value]
+        if kind != "ended":
+            return records.OfRun(kind)
+        if not self.inputs.order:
+            raise self.scope.error(call, "UNFINISHED", "MATCH_ENDED_AT() is a value of the first ORDER BY expression. Add ORDER BY")
+        return records.EndedAt(kind, self.inputs.order)
 
     def _approximate(self, call: Expr) -> records.LeafSpec:
         scope, name = self.scope, call.value

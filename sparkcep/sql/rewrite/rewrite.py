@@ -31,6 +31,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import IS, ROW
 from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
+from sparkcep.plan.extend.unfinished import CLOCK, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
@@ -731,6 +732,8 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     as_months = {name for name, _ in months.columns} if months else set()
     texts = {n: _as_months(f"({t})") if n in as_months else t for n, t in plan.inputs}
     history = texts.pop(HISTORY_COLUMN, None)
+    if CLOCK in texts:
+        texts[CLOCK] = clock_text(plan, source)
     keys = plan.keys
     order = [order_text(item.column, item) for item in plan.order]
     order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
@@ -867,6 +870,7 @@ def _needed(plan: Plan) -> set[str]:
 
     visit(plan.conditions)
     visit(plan.windows)
+    visit(plan.unfinished)
     visit(tuple(leaf.spec for leaf in plan.leaves))
     if plan.automaton is not None:
         automaton = plan.automaton
