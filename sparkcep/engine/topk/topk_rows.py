@@ -35,10 +35,12 @@ from sparkcep.engine.output.score_program import (
     operations,
 )
 from sparkcep.engine.topk.branch_and_bound import Inside, best_of, top_sequences
-from sparkcep.engine.topk.topk_paths import Far, Rankings, summed_weights, timed, unclear
+from sparkcep.engine.topk.topk_paths import Far, Rankings, summed_weights, unclear
 from sparkcep.engine.topk.unfolded import Best, Span, Unfolded, common_values
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART
+from sparkcep.plan.facts import variables_in
+from sparkcep.plan.records import walk
 
 
 class TopkRows(Rankings):
@@ -48,6 +50,10 @@ class TopkRows(Rankings):
         super().__init__(task, listing)
         self.orders, self.monotone, self.terms = task.prepared.strategy.orders, self.ranking.monotone, self.ranking.terms
         self.variables = sorted(self.orders[0].variables)
+        self.bound = [sum(1 << v for v in self.variables)] + [0] * (len(task.plan.windows) - 1)  # the variables in each window
+        for group in walk(task.plan.pattern):
+            if group[0] == "within":
+                self.bound[group.window] |= variables_in(group)
 
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         sliding = self.slides(chunk)
@@ -56,7 +62,9 @@ class TopkRows(Rankings):
     def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """Returns the best matches of each partition, None if all matches are needed to find them."""
         ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
-        letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends)
+        letters = kernel_data(self.task.prepared, chunk).rows.letters
+        for variables, own in zip(self.bound, ends):
+            letters = np.where(own > np.arange(len(letters)), letters, letters & ~np.int64(variables))  # a NULL time lies in no window
         within = self.within(chunk)
         weights = self._of_terms(chunk, letters) if self.terms else self._of_leaves(chunk.columns, letters)
         far = Far.of(self.task.prepared.strategy.far, chunk.columns)

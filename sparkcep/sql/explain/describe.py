@@ -549,7 +549,7 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         of = "all partitions together" if ranking.overall else "each partition" if plan.partition else "the input"
         windows = f" and window of {plan.windows[0].size} that slides by {plan.slide.step}" if plan.slide else ""
         if strategy.search == by.PATHS:
-            how = "ranked without enumerating matches:" + (" Spark ranks" if ranking.overall else "")
+            how = "ranked without enumerating matches:" + (" Spark ranks" if ranking.overall or ranking.changes is not None else "")
         elif strategy.ranks and strategy.search in (by.WALK, by.CONJUNCTION):
             how = "ranked under a bound: rows are joined only to runs that may reach the best found so far; Spark ranks"
         elif strategy.ranks:
@@ -562,6 +562,8 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
             lines.append(f"  {_set_text(moving.mask, plan.variables)}: rows in the last {moving.size} before an end that moves by {moving.step}")
         if ranking.order:
             lines.append(f"  order: {', '.join(ranking.order)}")
+        if ranking.changes is not None:
+            lines.append("  returned are the changes of this list from each window that holds a row to the next one: Spark compares neighbouring windows of equal matches")
     return lines
 
 

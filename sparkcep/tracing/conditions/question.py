@@ -160,7 +160,9 @@ def check_supported(clause: MatchClause) -> None:
 
 
 def check_options(clause: MatchClause) -> None:
-    """Raises ClauseError of class WHY for a part of APPROX that is not explained, at its place."""
+    """Raises ClauseError of class WHY for a part of APPROX or TOP that is not explained, at its place."""
+    if clause.top is not None and clause.changes is None and clause.automaton is None and clause.report is not None:
+        raise refused(clause, clause.report.span, "REPORT CHANGES beside TOP k", "REPORT CHANGES")
     approx = clause.approx
     if approx is not None and approx.budget is not None:
         raise refused(clause, approx.budget.span, "BUDGET", "BUDGET")

@@ -37,6 +37,11 @@ TOPS = [
     f"{NEAR} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS APPROX 1 PROXY MATCHES PREF MAX (sum(v)) TOP 2 DEFINE A AS v < 3, B AS v > 1, C AS w > 0",
     f"{NEAR} PATTERN (A B C) {WINDOW} SLIDE INTERVAL '3' MICROSECONDS APPROX 2 PROXY MATCHES PER ERROR PREF MAX (count(*) - MATCH_ERRORS()) TOP 2 DEFINE A AS v < 2, B AS v > A.v, C AS w > 0",
     f"{NEAR} PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS APPROX 1 PROXY MATCHES PREF MAX (sum(w)) TOP 2 DEFINE A AS v < 3, B AS v > 1, C AS w > A.w",
+    # named sequences
+    f"{PAIRS} SEQUENCE S1 AS (A B) PREF MAX (sum(v)) AS o SEQUENCE S2 AS (C) PREF MAX (C.w) PATTERN (S1 & S2) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS TOP 3 DEFINE A AS v < 3, C AS w > 0",
+    f"{PAIRS} SEQUENCE S1 AS (A B+) PREF MAX (sum(v)) SEQUENCE S2 AS (C) WITHIN INTERVAL '3' MICROSECONDS UPDATE INTERVAL '2' MICROSECONDS PREF MAX (C.w) "
+    f"PATTERN (S1 S2) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS PREF SEQUENCES WEIGHTS (S2 2) TOP 2 DEFINE A AS v < 3, B AS v > 1",
+    f"{PAIRS} SEQUENCE S1 AS (A) WITHIN 3 ROWS UPDATE 3 ROWS PREF MAX (A.v) AS o SEQUENCE S2 AS (B) PREF MIN (B.w) AS o PATTERN (S1 & S2) WINDOW 5 ROWS SLIDE 2 ROWS PREF MAX (S1.o - S2.o) TOP 2",
     # windows that may wait after their ends
     f"{NEAR} {ANY} FIRST MATCH PATTERN (A B+ C) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS PREF MAX (sum(v)) TOP 2 DEFINE A AS v < 3, B AS v >= PREV(v), C AS w > 0",
     f"{NEAR} EVENT SELECTION STRICT CONTIGUITY FIRST MATCH PATTERN (A B*) {WINDOW} SLIDE INTERVAL '1' MICROSECONDS PREF MAX (sum(v)) TOP 1 DEFINE B AS v >= PREV(v)",
@@ -62,7 +67,9 @@ def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
     database.execute(f"CREATE TABLE leaves ({', '.join(names)})")
     rows = [tuple(str(v) if isinstance(v, (list, datetime.datetime)) else v for v in row.values()) for row in leaves.to_pylist()]
     database.executemany(f"INSERT INTO leaves VALUES ({', '.join('?' * len(names))})", rows)
-    scores = [score for (score,) in database.execute(f"SELECT {ranking.objectives[0]} FROM leaves ORDER BY rowid")]
+    objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
+    score = re.sub(r"IF\(typeof\((__g\d+)\).*?raise_error\(concat\('[^']*', typeof\(\1\)\)\)\)", r"\1", ranking.score)  # without checks of types
+    scores = [score for (score,) in database.execute(f"SELECT {score} FROM (SELECT *, {objectives}, rowid AS __at FROM leaves) ORDER BY __at")]
     groups: dict[tuple, list[tuple]] = {}
     for score, row in zip(scores, leaves.to_pylist(), strict=True):
         rank = (score is None, 0 if score is None else -score, row[ranking.vector])

@@ -73,6 +73,13 @@ try:
 except TypeError as error:
     report["frame_literal"] = str(error)
 report["page"] = page_of(spark, query)
+named = ("ORDER BY t MEASURES WINDOW_START() AS w, {0} A.t AS a, B.t AS b, MATCH_SCORE(S1) AS one EVENT SELECTION SKIP TILL ANY MATCH "
+    "SEQUENCE S1 AS (A) PREF MAX (A.v) AS best SEQUENCE S2 AS (B) PREF MAX (B.v) PATTERN (S1 & S2) WINDOW 4 SLIDE 2 "
+    "PREF SEQUENCES WEIGHTS (S2 2) TOP 1 {1} DEFINE A AS l = 'a', B AS l = 'b'")
+letters = "VALUES ('a', 0, 3), ('b', 1, 1), ('b', 2, 5), ('a', 3, 4) AS r (l, t, v)"
+run("sequences", lambda: spark.sql(f"SELECT * FROM {letters} MATCH_RECOGNIZE ({named.format('', '')})"))
+run("sequences frame", lambda: match_recognize(spark.sql("SELECT * FROM " + letters), order_by="t", clause=named.format("", "").replace("ORDER BY t ", "")))
+run("list changes", lambda: spark.sql(f"SELECT * FROM {letters} MATCH_RECOGNIZE ({named.format('CHANGE() AS c,', 'REPORT CHANGES')})"))
 run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
 run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
 run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
@@ -145,6 +152,11 @@ def test_it_is_a_connect_session(report):
 @pytest.mark.parametrize("name", ["plain", "script", "view", "ctas", "new_session", "view_disabled", "frame", "frame_named"])
 def test_rows(report, name):
     assert report[name] == EXPECTED
+
+
+def test_named_sequences(report):
+    assert report["sequences"] == report["sequences frame"] == [[-2, 0, 1, 3], [0, 3, 2, 4], [2, 3, 2, 4]]
+    assert report["list changes"] == [[-2, "insert", 0, 1, 3], [0, "insert", 3, 2, 4], [0, "retract", 0, 1, 3]]
 
 
 @pytest.mark.parametrize("path", FILES[::18], ids=[p.stem for p in FILES[::18]])

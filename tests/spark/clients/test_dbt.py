@@ -46,6 +46,16 @@ FROM {{ ref('ticks') }} MATCH_RECOGNIZE (
 )
 """
 STEPS = "SELECT * FROM VALUES ('a', 1, 10), ('a', 2, 20), ('a', 3, 30), ('b', 1, 5), (NULL, 1, 7) AS t(k, n, x)"
+NAMED = """{{ config(materialized='table') }}
+SELECT * FROM {{ ref('steps') }} MATCH_RECOGNIZE (
+  PARTITION BY k ORDER BY n
+  MEASURES A.n AS a, B.n AS b, MATCH_SCORE() AS score
+  EVENT SELECTION SKIP TILL ANY MATCH
+  SEQUENCE S1 AS (A) PREF MAX (A.x) SEQUENCE S2 AS (B) PREF MIN (B.x)
+  PATTERN (S1 & S2)
+  TOP 1
+  DEFINE A AS n > 1, B AS n < 3)
+"""
 # tests of the package that must find something
 FINDING = """
 models:
@@ -139,7 +149,7 @@ def package(tmp_path_factory):
 def first(package):
     """A project in which models were built from the clicks up to the second of March, with one that cannot be."""
     models = package.folder / "models"
-    more = {"broken.sql": BROKEN, "steps.sql": STEPS, "finding.yml": FINDING}
+    more = {"broken.sql": BROKEN, "steps.sql": STEPS, "named.sql": NAMED, "finding.yml": FINDING}
     for name, text in more.items():
         (models / name).write_text(text, "utf-8")
     package.code, package.out = package.dbt([*SPARKCEP, "dbt"], "build", "--vars", "{until: 2026-03-03}")
@@ -183,6 +193,11 @@ def test_a_run_leaves_the_history_of_the_next(first, second):
     with a budget and the history of before."""
     assert {day for day, *_ in first.first_history} == {"2026-03-02"} and ("2026-03-02", "4", "0", "1", "1") in first.first_history
     assert second.history() - first.first_history == {("2026-03-04", "1", "0", "1", "0")}
+
+
+def test_a_model_of_named_sequences(first):
+    (row,) = pq.read_table(first.folder / "spark-warehouse" / "patterns.db" / "named").to_pylist()
+    assert row == {"k": "a", "a": 3, "b": 1, "score": 20}
 
 
 def test_tests_of_the_package_find_what_is_there(first):

@@ -9,7 +9,7 @@ import pytest
 
 from sparkcep.errors import ClauseError
 from tests.support.why_examples import question
-from tests.support.why_kinds import EXAMPLES, Example, answered
+from tests.support.why_kinds import EXAMPLES, TICKS, Example, answered
 
 BY_NAME = {example.name: example for example in EXAMPLES}
 
@@ -58,6 +58,19 @@ def test_redaction_leaves_no_score(level):
     assert "score v1: MAX (SELL.price - BUY.price) = v1." in str(answered(BY_NAME["K2"], redact=level))
 
 
+def test_named_sequences():
+    clause = (
+        "ORDER BY day EVENT SELECTION SKIP TILL ANY MATCH SEQUENCE S1 AS (A B) PREF MAX (B.price - A.price) AS gain SEQUENCE S2 AS (C) PREF MAX (C.price) "
+        "PATTERN (S1 S2) PREF MAX (S1.gain) AND MIN (MATCH_SCORE(S2)) TOP 2 DEFINE C AS price < 14"
+    )
+    left_out = answered(Example("sequences", clause, "day price", TICKS, "", "day = 5", {}))
+    assert left_out.verified and [(reason.reason, reason.row) for reason in left_out.reasons] == [("RANK", 5)]
+    assert left_out.lines[-1] == "TOP 2 keeps scores of -4 or more, and -7 is less."
+    best = answered(Example("sequences", clause, "day price", TICKS, "", None, {"match": 1}))
+    scores = "MAX (B.price - A.price) = 5, MAX (C.price) = 8, MAX (S1.gain) = 5, MIN (MATCH_SCORE(S2)) = 8."
+    assert best.lines[:2] == ("Match 1 takes rows 1-2 and 4: A B C.", f"  It has rank 1 and score -3: {scores}")
+
+
 SECRETS = "7001 8009; 7002 8015; 7003 8007; 7004 8005; 7005 8012; 7006 8017"
 
 
@@ -92,6 +105,7 @@ def test_redaction_leaves_no_value_in_any_form(clause, level):
         ("PATTERN (A B) WINDOW 5 APPROX 1 BUDGET 3 CHECKS", "BUDGET"),
         ("PATTERN (A B) WINDOW 5 APPROX 1 MATCH HISTORY", "MATCH HISTORY"),
         ("EVENT SELECTION STRICT CONTIGUITY ALL MATCHES PATTERN (A B) CHANGES IN op", "CHANGES IN"),
+        (", CHANGE() AS c EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A) WINDOW 4 SLIDE 2 PREF MAX (A.price) TOP 1 REPORT CHANGES", "REPORT CHANGES"),
     ],
 )
 def test_options_that_are_not_explained(option, what):
