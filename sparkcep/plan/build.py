@@ -41,7 +41,7 @@ from sparkcep.plan.extend.changes import (
 )
 from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
 from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
-from sparkcep.plan.extend.unfinished import check_negations, check_unfinished, clock_columns, later_rows, unfinished_of
+from sparkcep.plan.extend.unfinished import check_unfinished, clock_columns, later_rows, unfinished_of
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
@@ -339,9 +339,7 @@ def event_selection(draft: Draft) -> Draft:
     draft = draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
     if draft.clause.unfinished is None:
         return draft
-    draft = draft.with_(unfinished=unfinished_of(draft.clause, draft.plan))
-    check_negations(draft.clause, draft.plan)
-    return draft
+    return draft.with_(unfinished=unfinished_of(draft.clause, draft.plan))
 
 
 def costs(draft: Draft) -> Draft:
