@@ -462,10 +462,7 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                         break
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:
                         agent_begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, negations, classes, runs, state)
-                if added < 0:
-                    outcome = ERROR
-                    break
-                if net.blockers.shape[0] > 0 and not end_blocked(row, low, high, here, net, looking, classes, state):
+                if added < 0 or not end_blocked(row, low, high, here, net, looking, classes, state):
                     outcome = ERROR
                     break
                 settle(row, added, proxies, merging, looking, classes, learned, runs, state)

@@ -126,6 +126,8 @@ def end_blocked(row, low, high, here, net, looking, classes, state):
 
     Returns False for an error.
     """
+    if net.blockers.shape[0] == 0:
+        return True
     some = False
     for v in range(net.by_blocker.shape[0] - 1):
         if (here >> v) & 1 == 0:
