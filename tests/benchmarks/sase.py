@@ -134,8 +134,8 @@ def run(rows: int, figures: str) -> dict:
 def figure_8d(rows: int) -> dict:
     """Experiment 3: all results by all runs at once, by the walk, and by a plain backtracker; prints a table.
 
-    The runs at once return MATCH_GRAPH(), and the others list the matches. The kernels do not count what they read. Runs at once read each
-    row once.
+    The runs at once return MATCH_GRAPH(), and the walk lists the matches. The backtracker is compiled for the query and only counts
+    matches, so its speed is not comparable. Runs at once read each row once. The walk does not count what it reads.
     """
     columns = stream(rows, 0.7)
     print(f"\nFigure 8d, W = 500, {len(columns['ts']):,} events, M events/s; rows that the backtracker reads for each event")

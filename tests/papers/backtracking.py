@@ -1,8 +1,8 @@
 """The backtracking algorithm of SASE+ (SIGMOD 2008, section 5.2.3) for the paper's query ``a+ b`` and for ``a+ b c``.
 
-It processes one run at a time, the singleton run. A run that nondeterminism creates is put onto a stack. When the singleton run ends,
-with a match or without, the newest run of the stack resumes and reads the rows from its own on again. Nothing is remembered between
-runs. ``tests/benchmarks/sase`` compares it with the engine for Figure 8d.
+It processes one run at a time, the singleton run. A run that nondeterminism creates is put onto a stack. When the singleton run
+ends, with a match or without, the newest run of the stack resumes and reads the rows from its own on again. Nothing is remembered
+between runs. ``tests/benchmarks/sase`` compares it with the engine for Figure 8d.
 """
 
 from __future__ import annotations
