@@ -30,6 +30,7 @@ _NEEDS_AS = frozenset(
 ) | frozenset(OPTIONS)
 VARIABLE, OPTION = "a row pattern variable", "an option"
 
+UNFINISHED = ("UNFINISHED", "TIMEOUT")  # words after SHOW that ask for unfinished matches
 _ORDER = "PARTITION BY, ORDER BY, MEASURES, ROWS PER MATCH, AFTER MATCH SKIP, the options and PATTERN, SUBSET, DEFINE"
 
 
@@ -125,7 +126,7 @@ class _ClauseParser:
             "partition_by": self._many("PARTITION", "BY", item=self.expr),
             "order_by": self._many("ORDER", "BY", item=self._sort_item),
             "measures": self._many("MEASURES", item=self._measure),
-            "rows": self._rows(),
+            **self._shown(),
             "skip": self._skip(),
         }
         options: dict = {}
@@ -196,6 +197,12 @@ class _ClauseParser:
             return False  # a SEQUENCE, or FINAL or RUNNING before a plain column, without FIRST or LAST
         return t.kind == QUOTED or (t.kind == WORD and t.upper not in _NEEDS_AS and behind.text not in ("(", ".", "=") and behind.upper != "AS")
 
+    def _shown(self) -> dict[str, object]:
+        """The members of the rows per match, and of the unfinished matches that may be named after them."""
+        start = self.c.i
+        rows = self._rows()
+        return {"rows": rows, "unfinished": self._unfinished() if self.c.i > start else None}
+
     def _rows(self) -> str:
         c = self.c
         if c.take_word("ONE"):
@@ -204,13 +211,30 @@ class _ClauseParser:
         if not c.take_word("ALL"):
             return tree.ONE_ROW
         self._words("ROWS", "PER", "MATCH")
-        if c.take_word("WITH"):
+        if c.peek().upper != "TIMEOUT" and c.take_word("WITH"):
             self._words("UNMATCHED", "ROWS")
             return tree.WITH_UNMATCHED
-        omitted = c.take_word("OMIT")
-        if omitted or c.take_word("SHOW"):
+        if c.take_word("OMIT"):
             self._words("EMPTY", "MATCHES")
-        return tree.OMIT_EMPTY if omitted else tree.SHOW_EMPTY
+            return tree.OMIT_EMPTY
+        if c.take_word("SHOW", "EMPTY"):
+            self._words("MATCHES")
+        elif c.token.upper == "SHOW" and c.peek().kind != END and c.peek().upper not in UNFINISHED:
+            c.next()
+            self._words("EMPTY", "MATCHES")
+        return tree.SHOW_EMPTY
+
+    def _unfinished(self) -> tree.Unfinished | None:
+        c, start = self.c, self.c.token.start
+        what = next((word for word in UNFINISHED if c.take_word("SHOW", word)), None)
+        if what is None:
+            return None
+        c.expect_word("MATCHES", f"after SHOW {what}")
+        as_of = None
+        if c.take_word("AS"):
+            c.expect_word("OF", f"and a time after SHOW {what} MATCHES AS")
+            as_of = self.expr()
+        return tree.Unfinished(what, as_of, c.span(start))
 
     def _words(self, *words: str) -> None:
         for word in words:
@@ -511,6 +535,13 @@ class _ForeignClauseParser(_ClauseParser):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor, Slices(cursor))
+
+    def _unfinished(self) -> tree.Unfinished | None:
+        start = self.c.token.start
+        if self.c.take_word("WITH", "TIMEOUT"):  # of Blink, a fork of Flink
+            self._words("ROWS")
+            return tree.Unfinished("TIMEOUT", None, self.c.span(start))
+        return super()._unfinished()
 
     def _measure(self) -> tree.Measure:
         start = self.c.i

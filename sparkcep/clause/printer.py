@@ -67,7 +67,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
         lines.append("ORDER BY " + ", ".join(_sort_text(s, cut) for s in clause.order_by))
     if clause.measures:
         lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {quote(m.name) if quoted is quote else named(m.name)}" for m in clause.measures))
-    lines.append(ROWS_TEXT[clause.rows])
+    lines.append(ROWS_TEXT[clause.rows] + _unfinished_text(clause, cut))
     if clause.skip:
         lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip, named))
     if clause.selection:
@@ -178,6 +178,13 @@ def _sort_text(item: SortItem, cut: Cut) -> str:
     if item.nulls_first is not None:
         out += " NULLS FIRST" if item.nulls_first else " NULLS LAST"
     return out
+
+
+def _unfinished_text(clause: MatchClause, cut: Cut) -> str:
+    shown = clause.unfinished
+    if shown is None:
+        return ""
+    return f" SHOW {shown.what} MATCHES" + (f" AS OF {cut(shown.as_of)}" if shown.as_of is not None else "")
 
 
 def _skip_text(skip: Skip, named: Quoted) -> str:

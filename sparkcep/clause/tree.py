@@ -46,6 +46,15 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class Unfinished:
+    """``SHOW what MATCHES [AS OF as_of]``: ``what`` is UNFINISHED or TIMEOUT."""
+
+    what: str
+    as_of: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True)
 class EventSelection:
     strategy: str  # STRICT, NEXT, ANY
     report: str | None = None  # FIRST, ALL
@@ -240,6 +249,7 @@ class MatchClause:
     order_by: tuple[SortItem, ...] = ()
     measures: tuple[Measure, ...] = ()
     rows: str = ONE_ROW
+    unfinished: Unfinished | None = None
     skip: Skip | None = None
     selection: EventSelection | None = None
     window: Window | None = None
@@ -263,6 +273,7 @@ class MatchClause:
         """All expressions of the clause, over the input's rows and over the rows of a match."""
         found = [*self.partition_by, *(item.expr for item in self.order_by), *(measure.expr for measure in self.measures)]
         found += [expr for pref in self.preferences() for _, expr in pref.objectives]
+        found += [self.unfinished.as_of] if self.unfinished is not None and self.unfinished.as_of is not None else []
         found += [self.lifetime.end] if self.lifetime is not None else []
         if self.changes is not None:
             found += [expr for expr in (self.changes.column, *self.changes.arrival, self.changes.consecutive, self.changes.punctuate) if expr is not None]

@@ -43,6 +43,10 @@ def check_stream(plan: Plan) -> None:
         raise _wrong(plan, f"over a stream the first ORDER BY expression must ascend, in the order of the watermark. Write ORDER BY {plan.order[0].name}", at=place_of(plan, plan.order[0].column))
     if has(plan.pattern, "end"):
         raise _wrong(plan, "$ is the end of a partition, which a stream never reaches. Leave $ out", at=place_of(plan, "$"))
+    if plan.unfinished is not None:
+        shown = plan.unfinished
+        message = f"SHOW {shown.report} MATCHES {YET}, with AS OF the time that the table is complete up to"
+        raise ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
     if plan.changes is not None:
         _check_changes(plan)
     for message, there in _families(plan):
@@ -50,6 +54,8 @@ def check_stream(plan: Plan) -> None:
             raise _wrong(plan, message, UNSUPPORTED)
     if plan.ranking is not None and plan.ranking.top and plan.slide is None:
         raise _wrong(plan, "TOP k without SLIDE ranks a whole partition, which never ends over a stream. Rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
+    if plan.ranking is not None and plan.ranking.changes is not None:
+        raise _wrong(plan, f"REPORT CHANGES beside TOP k {YET}", UNSUPPORTED)
     strategy = placed_strategy(plan)
     if strategy.search == BUDGETED:
         _check_budget(plan, strategy)

@@ -68,7 +68,7 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
         if field.name == "sequences":
             yield from ((sequence.span, "SEQUENCE") for sequence in value[:1])
         elif field.compare and field.name not in _STANDARD and value is not None:
-            yield value.span, field.name.upper()
+            yield value.span, f"SHOW {value.what} MATCHES" if field.name == "unfinished" else field.name.upper()
     if clause.window is not None and (not target.within or clause.window.rows or clause.window.slide is not None):
         yield clause.window.span, "this WINDOW"
     if clause.subsets and not target.subsets:

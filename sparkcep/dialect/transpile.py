@@ -44,6 +44,10 @@ _SAID_ALREADY = ("INITCAP does not support custom delimiters",)  # by sqlglot, a
 _FUNCTIONS = {name: name for name in ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")}
 _OWN_FUNCTIONS = frozenset("PRIOR MATCH_COUNT MATCH_GRAPH MATCH_SCORE MATCH_RANK MATCH_ERRORS MISSING ERROR_KIND WINDOW_START WINDOW_END".split())
 _RENAMED = {_FLINK: flink.NAMES, _SNOWFLAKE: {"LAG": "PREV", "LEAD": "NEXT", "FIRST_VALUE": "FIRST", "LAST_VALUE": "LAST"}}
+_TIMEOUTS = (
+    "each branch that has timed out is emitted there, and here one run for each start row without a match. "
+    "There time is infinite at the end of bounded input: write AS OF TIMESTAMP '9999-12-31' after MATCHES for such runs"
+)
 _INTEGER_DIVISION = (_TRINO, _FLINK)
 _UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # unquoted names are in upper case there
 _LIKE_SPARK = (_SPARK, "databricks")
@@ -282,6 +286,8 @@ class _Translation:
         keys = [item.expr.span.of(self.sql).lower() for item in clause.order_by]
         if self.read == _TRINO and clause.rows != tree.ONE_ROW and len(set(keys)) < len(keys):
             self._note(clause.order_by[0].expr.span.start, "a column that ORDER BY names twice appears twice in SELECT * there, and once here")
+        if clause.unfinished is not None:
+            self._note(clause.unfinished.span.start, _TIMEOUTS)
         window = clause.window
         clause = replace(clause, window=None)
         match = node_of(clause, lambda expr: exp.Var(this=self._expression(expr)))

@@ -74,7 +74,8 @@ def plot(
         x: the column of the horizontal axis: numbers, dates or timestamps.
         y: the column drawn over it: numbers.
         variable: the column of ``rows`` with CLASSIFIER(); its values determine the colours of rows.
-        match: the column of ``rows`` with MATCH_NUMBER(). Both are NULL on unmatched rows.
+        match: the column of ``rows`` with MATCH_NUMBER(). Both are NULL on unmatched rows. Rows with a variable alone are those of
+            unfinished matches (SHOW UNFINISHED MATCHES) and hollow.
         kind: the column of ``rows`` with ERROR_KIND(); its values determine the markers of rows.
         matches: the result of ONE ROW PER MATCH, a pandas or Spark DataFrame. Its matches are drawn as spans over the series.
         start: the column of ``matches`` with the first ``x`` of each match.
@@ -208,7 +209,7 @@ def _colours(frame: pd.DataFrame, roles: _Roles) -> dict[Any, str]:
     """Returns the colour of each variable, equal in all panels, in the order of their first rows."""
     if not roles.variable:
         return {}
-    ordered = frame[frame[roles.match].notna()].sort_values([*roles.by, roles.x], kind="stable")
+    ordered = frame[frame[roles.match].notna() | frame[roles.variable].notna()].sort_values([*roles.by, roles.x], kind="stable")
     return {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(dict.fromkeys(ordered[roles.variable].dropna()))}
 
 
@@ -264,7 +265,9 @@ def _panel(axes: Axes, series: pd.DataFrame, own: pd.DataFrame | None, roles: _R
     lanes = _lanes(spans)
     _spans(axes, spans, lanes)
     if roles.variable:
-        _rows(axes, series[series[roles.match].notna()], roles, colours, kinds)
+        matched = series[roles.match].notna()
+        _rows(axes, series[matched], roles, colours, kinds)
+        _rows(axes, series[~matched & series[roles.variable].notna()], roles, colours, kinds, finished=False)
     if series[roles.x].dtype.kind == "M" or hasattr(series[roles.x].dtype, "tz"):
         axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
     axes.spines[["top", "right"]].set_visible(False)
@@ -295,8 +298,8 @@ def _spans(axes: Axes, spans: list[tuple], lanes: list[int]) -> None:
             )
 
 
-def _rows(axes: Axes, matched: pd.DataFrame, roles: _Roles, colours: dict, kinds: dict) -> None:
-    """Draws the rows of matches: the colour shows the variable, the marker the kind."""
+def _rows(axes: Axes, matched: pd.DataFrame, roles: _Roles, colours: dict, kinds: dict, finished: bool = True) -> None:
+    """Draws the rows of matches: the colour shows the variable, the marker the kind. Rows of unfinished matches are hollow."""
     markers = kinds or {None: "o"}
     names = [*colours, *([None] if matched[roles.variable].isna().any() else [])]
     for name in names:
@@ -308,8 +311,10 @@ def _rows(axes: Axes, matched: pd.DataFrame, roles: _Roles, colours: dict, kinds
             said = "no variable" if name is None else _plain(str(name))
             if kind not in (None, "MATCHED"):
                 said += f", {_plain(str(kind))}"
+            said += "" if finished else ", unfinished"
             size = 26 if marker == "o" else 48
             colour = _NO_VARIABLE if name is None else colours[name]
-            axes.scatter(part[roles.x], part[roles.y], s=size, color=colour, marker=marker, label=said, zorder=2)
+            inside = colour if finished else "none"
+            axes.scatter(part[roles.x], part[roles.y], s=size, edgecolors=colour, facecolors=inside, marker=marker, label=said, zorder=2)
     if not matched.empty:
         axes.legend(title="variable", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)

@@ -245,6 +245,10 @@ def _walk(task: Task, endless: bool) -> Operator:
     from sparkcep.engine.match.enumeration import DeferringSearch, Enumeration
     from sparkcep.engine.match.gap_walk import GapWalk
 
+    if task.plan.unfinished is not None:
+        from sparkcep.engine.match.unfinished import UnfinishedMatches
+
+        return _whole(task, UnfinishedMatches(task, DeferringSearch(task, functools.partial(GapWalk, task))).answer)
     early = endless and task.prepared.strategy.emission.early
     return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=early)))
 

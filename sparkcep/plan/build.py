@@ -16,7 +16,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, unquoted
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, offered, position
+from sparkcep.errors import LIMIT, SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError, offered, position
 from sparkcep.plan.extend.approx import ALL, approx_of, check_approx
 from sparkcep.plan.extend.arcs import arcs_of, moment_column
 from sparkcep.plan.extend.automaton import AutomatonMeasures, automaton_of, check_beside
@@ -30,9 +30,18 @@ from sparkcep.plan.extend.budget import (
     history_of,
     history_text,
 )
-from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, punctuated, reports_changes
+from sparkcep.plan.extend.changes import (
+    arrival_of,
+    changes_of,
+    check_pattern_changes,
+    compared_values,
+    punctuated,
+    reports_changes,
+    reports_lists,
+)
 from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
 from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
+from sparkcep.plan.extend.unfinished import check_negations, check_unfinished, clock_columns, later_rows, unfinished_of
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
@@ -55,7 +64,7 @@ from sparkcep.plan.records import (
     has,
     walk,
 )
-from sparkcep.plan.scope import ENDINGS, PRIOR, Inputs, Scope
+from sparkcep.plan.scope import ENDINGS, PRIOR, STATUSES, Inputs, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.plan.split.measures import MeasureSplitter
 from sparkcep.settings import DEFAULT, Settings
@@ -159,6 +168,8 @@ NO_VARIABLES = {
 def options(draft: Draft) -> Draft:
     """Rejects options that cannot be combined."""
     clause = draft.clause
+    if clause.unfinished is not None:
+        check_unfinished(clause, clause.unfinished)
     check_options(clause)
     if clause.lifetime is not None:
         raise draft.error(clause.lifetime.span, "AUTOMATON", "LIFETIME TO needs an AUTOMATON. With PATTERN write WINDOW")
@@ -325,7 +336,12 @@ def conjunction(draft: Draft) -> Draft:
 
 def event_selection(draft: Draft) -> Draft:
     """Sets which events may be skipped, which matches are reported, and the windows of their rows."""
-    return draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
+    draft = draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
+    if draft.clause.unfinished is None:
+        return draft
+    draft = draft.with_(unfinished=unfinished_of(draft.clause, draft.plan))
+    check_negations(draft.clause, draft.plan)
+    return draft
 
 
 def costs(draft: Draft) -> Draft:
@@ -374,7 +390,8 @@ def _identity(draft: Draft) -> str:
 
 def _ranked(clause: MatchClause) -> tuple[str, ...]:
     """The measures that PREF and TOP add."""
-    return (*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ()))
+    of_lists = ("CHANGE",) if clause.top and reports_lists(clause) else ()
+    return (*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ()), *of_lists)
 
 
 def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
@@ -389,6 +406,9 @@ def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
         for node in measure.expr.walk():
             if node.op == "call" and node.value == PRIOR:
                 raise draft.error(node.span, "PRIOR", "PRIOR can be used only in DEFINE. A measure reads the finished match")
+            if node.op == "call" and node.value in STATUSES and clause.unfinished is None:
+                message = f"{node.value}() is a measure of unfinished matches. Add SHOW UNFINISHED MATCHES after ONE ROW PER MATCH or ALL ROWS PER MATCH"
+                raise draft.error(node.span, "UNFINISHED", message, SYNTAX)
         outputs.append(Computed(measure.name, splitter.split(measure.expr)))
     return tuple(outputs)
 
@@ -477,13 +497,15 @@ def skip(draft: Draft) -> Draft:
 def ignored_rows(draft: Draft) -> Draft:
     """Lets Spark drop rows that no variable takes, and partition by columns that are equal in all rows of a match."""
     plan = draft.plan
-    agreeing = pruning.equal_columns(draft.clause, draft.splitter, plan)
+    # an unfinished match ends with the last row of its partition, so its partitions stay whole
+    agreeing = pruning.equal_columns(draft.clause, draft.splitter, plan) if plan.unfinished is None else []
     if agreeing:
         of_partition = {key.column for key in plan.partition}  # PARTITION BY has these keys already
         found = [EqualKey(draft.inputs.column(text), tests) for text, tests in agreeing]
         draft = draft.with_(equal_keys=tuple(key for key in found if key.column not in of_partition))
         draft = _split(draft, pruning.implied_tests(draft.clause, draft.splitter, plan, [text for text, _ in agreeing]))
-    return draft.with_(prefilter=pruning.prefilter(draft.plan))
+    found = pruning.prefilter(draft.plan)
+    return draft.with_(prefilter=(*found, *later_rows(draft.clause, draft.plan, draft.inputs.columns(), draft.scope)) if found else ())
 
 
 def joins(draft: Draft) -> Draft:
@@ -503,6 +525,8 @@ def inputs(draft: Draft) -> Draft:
     if approx is not None and approx.budget is not None and approx.budget.history is not None:
         used = approx.budget.history
         columns = (*columns, Computed(HISTORY_COLUMN, history_text(used.table.of(draft.clause.text), used.published)))
+    if draft.plan.unfinished is not None:
+        columns = (*columns, *clock_columns(draft.clause, draft.plan, draft.scope))
     return draft.with_(inputs=columns)
 
 
@@ -511,6 +535,8 @@ def inputs(draft: Draft) -> Draft:
 
 def beside_automaton(draft: Draft) -> Draft:
     """Rejects options of a PATTERN, and sets WINDOW."""
+    if draft.clause.unfinished is not None:
+        check_unfinished(draft.clause, draft.clause.unfinished)
     check_beside(draft.clause)
     if draft.clause.pref or draft.clause.top:
         check_ranking(draft.clause)
@@ -551,9 +577,11 @@ def automaton_measures(draft: Draft) -> Draft:
 
 
 def _ignorable(draft: Draft) -> bool:
-    # TOP OVERALL compares positions across partitions, and positions count every row
-    overall = draft.plan.ranking is not None and draft.plan.ranking.overall
-    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
+    # TOP OVERALL compares positions across partitions, and positions count every row. REPORT CHANGES compares the lists of windows,
+    # and any row makes a window.
+    ranking = draft.plan.ranking
+    whole = ranking is not None and (ranking.overall or ranking.changes is not None)
+    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not whole and pruning.ignorable(draft.plan)
 
 
 def _joinable(draft: Draft) -> bool:
@@ -582,7 +610,7 @@ PASSES = (
     Pass(skip),
     Pass(ignored_rows, _ignorable),
     Pass(joins, _joinable),
-    Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters and draft.plan.changes is None),
+    Pass(candidates, lambda draft: draft.settings.prefilter and draft.plan.letters and draft.plan.changes is draft.plan.unfinished is None),
     Pass(inputs),
 )
 AUTOMATON_PASSES = (

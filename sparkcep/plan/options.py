@@ -30,7 +30,7 @@ def selection(clause: MatchClause) -> records.Selection | None:
     # TOP ranks all matches, unless FIRST MATCH is written
     every = strategy == "ANY" or clause.top is not None or nodes.contains(clause.pattern, nodes.Conjunct)
     found = records.Selection(strategy, report or ("ALL" if every else "FIRST"))
-    extended = clause.window is not None or nodes.contains(clause.pattern, nodes.Within, nodes.Not)
+    extended = clause.window is not None or clause.unfinished is not None or nodes.contains(clause.pattern, nodes.Within, nodes.Not)
     return found if extended or found != ("STRICT", "FIRST") else None
 
 

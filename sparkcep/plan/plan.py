@@ -72,6 +72,7 @@ class Plan:
     changes: records.Changes | None = None  # of an automaton, or of a pattern, which is translated to one
     arcs: records.Arcs | None = None  # arcs of an automaton that come from the rows of a table
     words: tuple[records.Word, ...] = ()  # words that were not read as columns; unused in the table function
+    unfinished: records.Unfinished | None = None
     idle: Annotated[int, Range(0, MAX_IDLE)] = 0  # over a stream: microseconds without a row after which a partition ends; 0: never
     stepwise: bool = False  # whether leaves "rows" hold only the rows that are new since the match's previous output row (engine/output/gather)
     format: Annotated[int, Range(0, 1 << 31)] = plan_json.FORMAT
@@ -166,7 +167,7 @@ class Plan:
             line, column = to(changes.line, changes.column_at)
             changes = changes._replace(line=line, column_at=column, size=at(changes.size) if changes.size is not None else None)
         return replace(
-            self, automaton=automaton, changes=changes, arcs=self.arcs and at(self.arcs), place=self.place and at(self.place), places=tuple(map(at, self.places)),
+            self, automaton=automaton, unfinished=self.unfinished and at(self.unfinished), changes=changes, arcs=self.arcs and at(self.arcs), place=self.place and at(self.place), places=tuple(map(at, self.places)),
             leaf_places=tuple(map(at, self.leaf_places)), failing=tuple(map(at, self.failing)), skip=skip, windows=windows, ranking=ranking, words=tuple(map(at, self.words)),
         )
 

@@ -58,10 +58,14 @@ PRIOR, SCORE_CALL = "PRIOR", "MATCH_SCORE"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
 SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
+# columns of a change of the list of TOP k: CHANGE(), and the window of the change
+CHANGE = "__change"
+LIST_CHANGE = {"CHANGE": CHANGE, "WINDOW_START": "__change_start", "WINDOW_END": "__change_end"}
 LIFETIMES = {"MATCH_FROM": "match_from", "MATCH_TO": "match_to"}  # measures of an automaton's matches, and their leaves
 # measures of REPORT CHANGES without argument, and their leaves
 CHANGED = {"CHANGE": "change", "CHANGE_NUMBER": "change_number", "CHANGED_BY": "changed_by", "PUNCTUATION": "punctuation", "MATCH_ID": "match_id"}
-OF_MATCHES = frozenset([*ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES])  # measures of whole matches, without arguments
+STATUSES = {"MATCH_STATUS": "status", "MATCH_ENDED_AT": "ended", "MATCH_EXPECTED": "expected"}  # measures of unfinished matches, and their leaves
+OF_MATCHES = frozenset([*STATUSES, *ENDINGS, *APPROXIMATE, *RANKED, *SLIDING, *LIFETIMES])  # measures of whole matches, without arguments
 MATCH_FUNCTIONS = NAVIGATIONS | AGGREGATES | OF_MATCHES | {PRIOR, "CLASSIFIER", "MATCH_NUMBER"}
 
 
@@ -121,6 +125,11 @@ class Inputs:
             self._by_text[same] = name
             self._named.append(Computed(name, text))
         return self._by_text[same]
+
+    @property
+    def order(self) -> str:
+        """The column of the first ORDER BY expression, "" without ORDER BY."""
+        return next((column.name for column in self._named if column.name == "__o0"), "")
 
     def columns(self) -> tuple[Computed, ...]:
         return tuple(self._named)

@@ -149,6 +149,8 @@ def _roles(clause: MatchClause) -> _Roles:
             r.names.add(clause.skip.span.start)
         else:
             r.options.append(clause.skip.span)
+    if clause.unfinished is not None and clause.unfinished.as_of is not None:
+        rest.append(clause.unfinished.as_of)
     if clause.window is not None:
         rest += [e for e in (clause.window.size, clause.window.slide) if e is not None]
     if clause.lifetime is not None:

@@ -401,6 +401,33 @@ def _skip_to_itself(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
         yield skip.span, f"{why}. Skip to a later variable, PAST LAST ROW or TO NEXT ROW"
 
 
+@_rule("UNFINISHED_EVERYWHERE", WARNING)
+def _unfinished_everywhere(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    """A first variable without a condition begins a run at each row outside of matches."""
+    if clause.unfinished is None or clause.automaton is not None:
+        return
+    names, pattern = tree_of(clause.pattern)
+    first = first_variables(pattern)
+    for node in nodes.walk(clause.pattern):
+        if not nullable(pattern) and isinstance(node, nodes.Var) and _is_any(clause, node) and first >> names.index(node.name) & 1:
+            yield node.span, f"any row can be {node.name}, so every row outside of matches begins an unfinished match; add a condition for {node.name} to DEFINE"
+            return
+
+
+@_rule("UNFINISHED_UNMARKED", WARNING)
+def _unfinished_unmarked(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    shown = clause.unfinished
+    if shown is not None and not any(n.op == "call" and n.value == "MATCH_STATUS" for m in clause.measures for n in m.expr.walk()):
+        yield shown.span, "without MATCH_STATUS() in MEASURES an unfinished match looks like a match; add MATCH_STATUS() AS status"
+
+
+@_rule("NEVER_UNFINISHED", WARNING)
+def _never_unfinished(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    shown = clause.unfinished
+    if shown is not None and clause.automaton is None and nullable(tree_of(clause.pattern)[1]):
+        yield shown.span, "the pattern matches the empty sequence, so no match is ever unfinished; let it take at least one row"
+
+
 # -- helpers of the rules -----------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ _DIRECTIONS = {"ASCENDING": "ASC", "DESCENDING": "DESC"}
 _SHORT_UNITS = {"SEC": "SECOND", "S": "SECOND", "MIN": "MINUTE", "M": "MINUTE", "HR": "HOUR", "H": "HOUR", "D": "DAY", "MS": "MILLISECOND"}
 _OF_A_REPORT = {"BUNDLES": "MATCH BUNDLES", "PROXY": "PROXY MATCHES", "PROXIES": "PROXY MATCHES", "HISTORY": "MATCH HISTORY"}
 _REPORTS = ("ALL MATCHES", "FIRST MATCH", "PROXY MATCHES", "MATCH BUNDLES", "MATCH HISTORY")
+_UNFINISHED = {"TIMEOUT": "SHOW TIMEOUT MATCHES", "PARTIAL": "SHOW UNFINISHED MATCHES", "UNFINISHED": "SHOW UNFINISHED MATCHES"}  # as other engines and users write them
 _ROWS_OF_ALL = {"WITH": "WITH UNMATCHED ROWS", "SHOW": "SHOW EMPTY MATCHES", "OMIT": "OMIT EMPTY MATCHES"}
 
 Slip = tuple[Span, str]  # its place and the message
@@ -162,10 +163,16 @@ def _item(cursor: Cursor) -> list[Token]:
 
 def _of_the_rows(cursor: Cursor, said: str) -> Slip | None:
     token = cursor.token
-    timeout = token if _is(token, "TIMEOUT") else cursor.peek()
-    if _is(timeout, "TIMEOUT") and (said.startswith("expected UNMATCHED in") or (whole_clause(said) and _is(token, "WITH"))):
-        start = token.start if _is(token, "WITH") else before(cursor).start
-        return Span(start, timeout.end), "unfinished matches are not reported. Leave out WITH TIMEOUT ROWS; PATTERN (A ~B) with WINDOW finds an A without a B"
+    other = token if _is(token, *_UNFINISHED) else cursor.peek()
+    if _is(other, *_UNFINISHED) and (said.startswith("expected UNMATCHED in") or (whole_clause(said) and _is(token, "WITH"))):
+        first = token if _is(token, "WITH") else before(cursor)
+        last = next((t for t in cursor.tokens[cursor.tokens.index(other) + 1 :][:1] if _is(t, "ROWS", "MATCHES")), other)
+        return Span(first.start, last.end), f"write {_UNFINISHED[other.upper]} after ONE ROW PER MATCH or ALL ROWS PER MATCH"
+    if whole_clause(said) and _is(token, "SHOW") and _is(cursor.peek(), *_UNFINISHED):
+        option = _UNFINISHED[cursor.peek().upper]
+        return Span(token.start, cursor.peek().end), f"{option} must directly follow ONE ROW PER MATCH or ALL ROWS PER MATCH. Write ONE ROW PER MATCH {option}"
+    if said.startswith("expected MATCHES after SHOW") and _is(token, "ROWS"):
+        return span_of(token), "the option shows matches, not rows. Write MATCHES instead of ROWS"
     if said.startswith("expected UNMATCHED in") and _is(token, "EMPTY"):
         return Span(before(cursor).start, token.end), "empty matches are shown by default. To leave them out, write ALL ROWS PER MATCH OMIT EMPTY MATCHES"
     if said.startswith("expected EMPTY in") and _is(token, "UNMATCHED"):

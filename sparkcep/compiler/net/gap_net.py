@@ -74,26 +74,26 @@ class _Plain:
 
     def moves(self, state: tuple, initial: bool) -> list[Move]:
         """The moves in preference order. With ``merge``, moves that differ only in the target become one."""
-        found: dict[tuple, tuple[Edge, list]] = {}
+        found: dict[tuple, tuple[Edge, list, int]] = {}
         done = False  # the match is complete without a condition, so later completions add nothing
         for config in state:
             again = begins_again(self.program, *config) if self.next_match and not initial else None
             for way in self._ways(*config, initial):
                 passed = again is not None and (way.pc, way.regs) not in again
                 if self.code[way.pc][0] == p.MATCH:
-                    edge, target = Edge(ACCEPT, cost=0), None
+                    edge, target, place = Edge(ACCEPT, cost=0), None, 0
                     if done:
                         continue
                     done = not (way.checks or way.start or way.end)
                 else:
                     edge, raised, pc = taking(self.program, way.pc, way.regs)
-                    target = (pc, way.regs | raised)
+                    target, place = (pc, way.regs | raised), way.pc
                 edge = edge._replace(negated=mask_of(way.checks), start=way.start, end=way.end)
                 edge = edge._replace(passed=int(passed and edge.variable != ACCEPT))
-                targets = found.setdefault((edge,) if self.merge else (edge, target), (edge, []))[1]
+                targets = found.setdefault((edge,) if self.merge else (edge, target), (edge, [], place))[1]
                 if target is not None and target not in targets:
                     targets.append(target)
-        return [Move(edge, tuple(targets)) for edge, targets in found.values()]
+        return [Move(edge, tuple(targets), place=place) for edge, targets, place in found.values()]
 
     def _ways(self, pc: int, regs: int, initial: bool) -> list[Way]:
         """The ways to instructions that take a row or complete the match, in preference order."""

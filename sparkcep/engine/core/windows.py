@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.columns.types import Type, type_of
@@ -22,6 +23,7 @@ _TOP = np.iinfo(np.int64).max
 _UNSIGNED_TOP = np.iinfo(np.uint64).max
 _HALF = np.uint64(1 << 63)
 WINDOW_BYTES = 24  # memory of one sliding window
+_WORDS = {pa.date32(): np.int32, pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32}  # other types have words of 64 bits
 _UNITS = {"date": 86_400_000_000, "timestamp": 1, "timestamp_ntz": 1}
 
 
@@ -319,15 +321,64 @@ class Grid:
         t, target = self.type, self.target
         if pa.types.is_floating(target):
             return pa.array((values / (self.parts * (10**t.scale if t is not None and not t.is_float else 1))).astype(np.float64), type=target)
-        whole = values // self.parts
-        if pa.types.is_decimal(target):
-            top = 10**target.precision
-            held = [abs(v) < top for v in whole.tolist()]
-            raw = b"".join((v if fits else 0).to_bytes(16, "little", signed=True) for v, fits in zip(whole.tolist(), held))
-            return pa.Array.from_buffers(target, len(whole), [pa.array(held, pa.bool_()).buffers()[1], pa.py_buffer(raw)])
-        word = np.iinfo(np.int32 if pa.types.is_date32(target) else np.int64)
-        beyond = (whole < word.min) | (whole > word.max)
-        return pa.array(np.where(beyond, 0, whole).astype(word.dtype), mask=beyond.astype(bool)).cast(target)
+        return _whole_values(values // self.parts, target)
+
+
+def _whole_values(whole: np.ndarray, target: pa.DataType) -> pa.Array:
+    """Returns words of a type that is not a float as values of the type, NULL if it cannot hold them."""
+    if pa.types.is_decimal(target):
+        top = 10**target.precision
+        held = [abs(v) < top for v in whole.tolist()]
+        raw = b"".join((v if fits else 0).to_bytes(16, "little", signed=True) for v, fits in zip(whole.tolist(), held))
+        return pa.Array.from_buffers(target, len(whole), [pa.array(held, pa.bool_()).buffers()[1], pa.py_buffer(raw)])
+    word = np.iinfo(_WORDS.get(target, np.int64))
+    beyond = (whole < word.min) | (whole > word.max)
+    return pa.array(np.where(beyond, 0, whole).astype(word.dtype), mask=beyond.astype(bool)).cast(target)
+
+
+class Moments:
+    """The moments of an order column as int64 that ascend in the clause's order, so that a kernel compares them.
+
+    Attributes:
+        type: the type of the column.
+        descending: whether the column descends.
+    """
+
+    def __init__(self, type: pa.DataType, descending: bool) -> None:
+        self.type, self.descending = type, descending
+
+    def of(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the moments of a column's values, and whether they are NULL."""
+        values, null = _ordered(column, self.descending)
+        return _as_words(values), null
+
+    def ends(self, column: pa.Array, window: Window) -> np.ndarray:
+        """Returns when windows that begin with the column's values end. It is the largest int64 after all values."""
+        values, _ = _ordered(column, self.descending)
+        size = _scaled(window.kind, window.size, type_of(self.type))
+        if values.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                return _as_words(values + float_size(size))
+        return _added(values, _next_whole(size))
+
+    def values(self, moments: np.ndarray, missing: np.ndarray) -> pa.Array:
+        """Returns moments as values of the type, NULL where they are ``missing`` or the type cannot hold them."""
+        if type_of(self.type).is_float:
+            places = _sortable(moments).view(np.float64)
+            found = pa.array(-places if self.descending else places).cast(self.type)
+        else:
+            found = _whole_values(~moments if self.descending else moments, self.type)
+        return pc.if_else(pa.array(missing), pa.nulls(len(moments), self.type), found)
+
+
+def _as_words(values: np.ndarray) -> np.ndarray:
+    """Returns int64 that ascend as the values do."""
+    return _sortable((values + 0.0).view(np.int64)) if values.dtype.kind == "f" else values
+
+
+def _sortable(words: np.ndarray) -> np.ndarray:
+    """Turns the bits of floats into int64 that ascend as the floats do, and such int64 into bits."""
+    return np.where(words < 0, words ^ _TOP, words)
 
 
 def _in_units(size: str, kind: str, t: Type | None) -> Fraction:
@@ -429,6 +480,17 @@ class Slides:
     def windows(self, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
         """Returns WINDOW_START and WINDOW_END of the windows with these numbers."""
         return self.grid.values(numbers)
+
+    def next_windows(self, parts: np.ndarray, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
+        """Returns WINDOW_START and WINDOW_END of the next windows of these windows' partitions, or of the last windows themselves.
+
+        ``parts`` and ``numbers``: the partition and the number of each window. Windows must ascend in a partition.
+        """
+        known, code = np.unique(self.numbers, return_inverse=True)
+        width = len(known)
+        own = np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds)) * width + code
+        after = np.searchsorted(own, parts * width + np.searchsorted(known, numbers), side="right")
+        return self.windows(self.numbers[np.minimum(after, self.bounds[parts + 1] - 1)])
 
 
 def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:

@@ -23,6 +23,8 @@ def undivided(plan: Plan) -> str:
     """Why the partitions of a plan with WINDOW must stay whole, "" if they may be cut."""
     if plan.automaton is not None:
         return "an AUTOMATON reports the matches of a partition in the order of their last rows"
+    if plan.unfinished is not None:
+        return "an unfinished match may hide later ones, and the latest time is that of the whole input"
     if plan.changes is not None:
         return "rows of CHANGES IN are inserted and retracted, and punctuations are for whole partitions"
     if plan.windows[0].kind not in (MICROS, NUMBER):
@@ -51,6 +53,8 @@ def undivided(plan: Plan) -> str:
         return "TOP ranks the matches of whole partitions; with SLIDE it ranks the matches of each window"
     if plan.slide and (plan.ranking is None or plan.ranking.overall):
         return "TOP OVERALL ranks the matches of all windows together"
+    if plan.ranking is not None and plan.ranking.changes is not None:
+        return "REPORT CHANGES compares the list of each window with that of the window before"
     if plan.slide and plan.order[0].descending:
         return "windows of SLIDE begin at their last row if ORDER BY descends"
     if plan.ordered_inputs:

@@ -17,11 +17,11 @@ from types import MappingProxyType
 
 from sparkcep.clause.expressions import Expr, render_values
 from sparkcep.clause.tokens import Span
-from sparkcep.errors import UNSUPPORTED, ClauseError, position
+from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import records
 from sparkcep.plan.facts import Distance
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
-from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, Inputs, Row, Scope
+from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, STATUSES, Inputs, Row, Scope
 from sparkcep.plan.split import fallible
 
 # functions of one DOUBLE that the engine computes like the C library
@@ -543,6 +543,8 @@ class ConditionSplitter:
                 scope.classifier_mask(inner)
                 return records.Label("cls", row.which, row.mask, row.logical, row.physical)
             return None
+        if name in STATUSES:
+            raise scope.error(expr, "UNFINISHED", f"{name}() can be used only in MEASURES, with SHOW UNFINISHED MATCHES. Leave it out of DEFINE", SYNTAX)
         if name in OF_MATCHES:
             raise scope.error(expr, name, f"{name}() can be used only in MEASURES")
         if name == PRIOR:

@@ -44,6 +44,7 @@ from sparkcep.kernels.jit import background
 from sparkcep.plan import records
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.automaton import like_a_column
+from sparkcep.plan.extend.unfinished import unread_clock
 from sparkcep.plan.plan import LETTERS, PLAN_HEAD, Plan
 from sparkcep.plan.records import CLASSIFIER_COLUMN
 from sparkcep.plan.scope import COLUMN_OVERLOOKED, RANK, SCORE, overlooked
@@ -557,10 +558,12 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         raise _needs_rewriter("USING HISTORY, a second table,")
     if plan.changes:
         raise _needs_rewriter("CHANGES IN, for which Spark numbers rows,")
+    if plan.unfinished and dict(plan.inputs).get(plan.unfinished.clock) == "":
+        raise unread_clock(plan)
     if plan.ordered_inputs:
         raise _needs_rewriter("a condition with a Spark function over several rows")
     _check_registers(plan, schema.names)
-    taken = [n for n in schema.names if re.fullmatch(r"__(?:[poclw]\d+|letters|matched|rn|row)", n)]
+    taken = [n for n in schema.names if re.fullmatch(r"__(?:[poclw]\d+|letters|matched|rn|row|clock)", n)]
     if taken:
         raise ClauseError("COLUMN_NAME", f"the input has columns with reserved names: {', '.join(taken)}; rename them")
     known = _known_types(plan, schema)

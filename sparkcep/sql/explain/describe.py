@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Iterable
 
 from sparkcep.clause.automaton import ROW
-from sparkcep.clause.tree import ONE_ROW
+from sparkcep.clause.tree import NEXT_ROW, ONE_ROW
 from sparkcep.compiler import searches as by
 from sparkcep.compiler.net.net import E_NOT, E_VAR, Net
 from sparkcep.compiler.strategy import MAX_RANKED, Strategy, knows_scores, strategy_of
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN
+from sparkcep.plan.extend.unfinished import CLOCK
+from sparkcep.plan.facts import nullable
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
@@ -33,6 +35,7 @@ from sparkcep.plan.records import (
     Ranking,
     Register,
     RowAt,
+    Unfinished,
     Value,
     has,
     letter_column,
@@ -40,7 +43,7 @@ from sparkcep.plan.records import (
     register_column,
     walk,
 )
-from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES
+from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES, STATUSES
 from sparkcep.plan.split.conditions import ORDER, looks_at_match
 from sparkcep.plan.split.fallible import spoken
 from sparkcep.settings import COUNTED
@@ -68,10 +71,12 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
     if plan.ranking:
         lines += _ranking(plan, plan.ranking, strategy)
     lines.append("computed by Spark, per row:")
-    lines += [f"  {name} = {spoken(text)}" for name, text in plan.inputs if name != HISTORY_COLUMN]
+    lines += [f"  {name} = {spoken(text)}" for name, text in plan.inputs if name not in (HISTORY_COLUMN, CLOCK)]
     lines += [f"  bit {bit} of __letters = {f'{plan.variables[v]}: ' if plan.automaton is None else ''}{text}" for v, bit, text in plan.letters]
     lines += [f"  {name} = {spoken(text).replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     lines += [f"computed by Spark, once for all tasks: {name} = {text}" for name, text in plan.inputs if name == HISTORY_COLUMN]
+    if plan.unfinished is not None:
+        lines += _unfinished(plan, plan.unfinished)
     if plan.prefilter:
         lines.append("filtered by Spark before the exchange: rows that do not satisfy the condition of any variable")
     if filtering.note:
@@ -111,6 +116,24 @@ _AS_LONG = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|string_agg
 def _written(plan: Plan) -> dict[str, str]:
     """Returns name -> text and position of the leaves that have a position."""
     return {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
+
+
+def _unfinished(plan: Plan, shown: Unfinished) -> list[str]:
+    """Describes the unfinished matches that are reported, and the clock that ends their windows."""
+    if nullable(plan.pattern):
+        return ["never unfinished: the pattern may be empty"]
+    found = ["unfinished: for each start row without a match the run that got farthest (deepest place, fewest rows still needed, most rows, preferment)"]
+    if shown.report == "TIMEOUT":
+        found.append("only those that timed out")
+    if plan.skip.mode != NEXT_ROW:
+        found.append("left out: start rows inside an unfinished match")
+    if shown.clock:
+        text = dict(plan.inputs)[shown.clock]
+        latest = "min" if plan.order[0].descending else "max"
+        found.append(f"clock: AS OF {text}" if text else f"clock: {latest}({dict(plan.inputs)[shown.order]}) of the input, read a second time; AS OF would save it")
+    if not plan.prefilter:
+        found.append("no row is left out before the exchange, because unfinished matches may need it")
+    return found
 
 
 def _growth(plan: Plan) -> list[str]:
@@ -616,6 +639,10 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return "MATCH_NUMBER()"
     if kind in ("window_start", "window_end"):
         return f"{kind.upper()}()"
+    if kind in ("next_start", "next_end"):
+        return f"{'begin' if kind == 'next_start' else 'end'} of the next window that holds a row"
+    if kind == "pairs":
+        return "positions and variables of the match's rows"
     if kind == "score":
         terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
         return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")
@@ -627,7 +654,7 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return f"{'register' if kind == 'register' else 'EMIT column'} {spec.number + 1} at the end of the match"
     if kind in _OF_HISTORY:
         return f"{_OF_HISTORY[kind]} of each vector of the partition"
-    for name, leaf in (ENDINGS | APPROXIMATE | LIFETIMES | CHANGED).items():
+    for name, leaf in (STATUSES | ENDINGS | APPROXIMATE | LIFETIMES | CHANGED).items():
         if kind == leaf:
             return f"{name}()"
     semantics = "FINAL " if spec.final else "RUNNING "

@@ -60,7 +60,7 @@ def clause_text(plan: Plan, texts: Mapping[str, str]) -> str:
     """
     for there, what in (
         (plan.approximate is not None, "APPROX"), (plan.ranking is not None, "PREF or TOP"), (plan.changes is not None, "CHANGES IN"),
-        (plan.automaton is not None, "an AUTOMATON"), (bool(plan.months), "an INTERVAL of months"),
+        (plan.automaton is not None, "an AUTOMATON"), (plan.unfinished is not None, "SHOW UNFINISHED MATCHES"), (bool(plan.months), "an INTERVAL of months"),
         (plan.counting, "MATCH_COUNT()"), (plan.graphing, "MATCH_GRAPH()"),
     ):  # fmt: skip
         if there:

@@ -45,6 +45,17 @@ def test_rows_of_matches_by_variable(tmp_path):
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_rows_of_unfinished_matches_are_hollow():
+    frame = found()
+    frame.loc[6, "variable"] = "STRT"
+    (axes,) = sparkcep.plot(frame, "day", "price").axes
+    drawn = {s.get_label(): s for s in axes.collections}
+    assert points(axes)["STRT"] == [(*days(2), 17)] and points(axes)["STRT, unfinished"] == [(*days(7), 16)]
+    assert len(drawn["STRT"].get_facecolor()) == 1 and len(drawn["STRT, unfinished"].get_facecolor()) == 0
+    assert drawn["STRT"].get_edgecolor().tolist() == drawn["STRT, unfinished"].get_edgecolor().tolist()
+    assert spans(axes) == [tuple(days(2, 6))]
+
+
 def test_panels_of_partitions_and_how_many_are_left_out():
     frame = pd.concat([found(symbol=s) for s in ("C", "A", "B", None)])
     figure = sparkcep.plot(frame, "day", "price", by="symbol", panels=3)

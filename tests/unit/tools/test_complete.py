@@ -37,6 +37,8 @@ def proposed(marked: str) -> list[str]:
         (BEGIN + "PART!", ["PARTITION BY"]),
         (BEGIN + "ORDER BY ts AFTER !", ["MATCH SKIP"]),
         (BEGIN + "ORDER BY ts ALL !", ["ROWS PER MATCH"]),
+        (BEGIN + "ORDER BY ts ALL ROWS PER MATCH SHOW !", ["EMPTY MATCHES", "UNFINISHED MATCHES", "TIMEOUT MATCHES"]),
+        (BEGIN + "ORDER BY ts ONE ROW PER MATCH SHOW !", ["UNFINISHED MATCHES", "TIMEOUT MATCHES"]),
         (BEGIN + "ORDER BY ts EVENT SELECTION SKIP TILL !", ["NEXT MATCH", "ANY MATCH"]),
         (BEGIN + "MEASURES A.!", COLUMNS["ticks"][:3] + ["`unit price`"]),
         (BEGIN + "MEASURES LAST(pri!", ["price", "PRIOR("]),

@@ -32,7 +32,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public record Call(PythonUDTF function, CreateNamedStruct columns, LogicalPlan table, ObjectNode plan, Set<String> plans) {
   public static final String PLAN_HEAD = "{\"variables\":"; // as in plan/plan.py
   public static final String LETTERS = "__letters"; // as in plan/plan.py
-  static final int FORMAT = 17; // the format of a plan's JSON, as in plan/json.py
+  static final int FORMAT = 18; // the format of a plan's JSON, as in plan/json.py
   private static final ObjectMapper JSON = new ObjectMapper();
   public static final String TABLE_FUNCTION = "match_recognize";
 

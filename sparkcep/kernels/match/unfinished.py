@@ -1,0 +1,446 @@
+"""The farthest run of each start row without a match, depth first over the net (:mod:`sparkcep.kernels.match.walk`).
+
+A run ends when it takes no further row. Then it has timed out, a row broke it, or it is open (see :func:`_ending`). Of the runs of
+a start row the farthest one is written: it took the deepest place, then lacks the fewest rows, then has the most rows, then is
+preferred. Open runs go before all others. Several ways through the pattern may take the same rows for the
+same variables. If they are equally far, the nodes of all of them are written: such ways are looked for once the best run is known.
+
+Runs that reach the same node with the same row, windows and values have the same ends before them. So a run is left out if an
+earlier one reached that state with a place at least as deep and at least as many rows.
+
+Example: ``A+ B C`` over rows that are A, A and B, A and B, none. From row 0 the runs A A A (depth 1) and A A B (depth 2) end before
+the last row, and A B ends before the third. A A B is written: it has the deepest place, and more rows than A B.
+
+Arrays that other searches share are described in :mod:`sparkcep.kernels.match.walk`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sparkcep.compiler.net.net import E_AT_END, E_AT_START, E_CHECK, E_LABEL, E_NOT, E_OPEN, E_PASSED, E_TARGET, E_VAR
+from sparkcep.kernels.common.cursor import put_event
+from sparkcep.kernels.common.hash_table import enter, forget, place_of
+from sparkcep.kernels.common.layout import (
+    ANY,
+    DONE,
+    EFFORT,
+    ERROR,
+    FULL,
+    GROW,
+    NEXT,
+    S_COVERED,
+    S_DETAIL,
+    S_ENTRIES,
+    S_EVENTS,
+    S_LABELS,
+    S_NUMBER,
+    S_PART,
+    S_START,
+)
+from sparkcep.kernels.jit.cache import embedded, kernel
+from sparkcep.kernels.match.candidates import write_key
+from sparkcep.kernels.match.judge import none_between
+from sparkcep.kernels.vm.final_conditions import open_windows, scanned, timed, window_end
+from sparkcep.kernels.vm.vm import MAP, UNTAKEN
+
+OPEN, TIMED_OUT, BROKEN = range(3)  # how a run ended
+NEVER = np.iinfo(np.int64).max  # the moment of a window that no clock ends
+UNFINISHED = -1  # instead of the number of a match
+
+# Columns of ``frames``: node, row taken, edge in progress, next candidate row, deepest place so far, and bits: whether an edge took
+# that row, whether the row may not be passed over.
+F_NODE, F_ROW, F_EDGE, F_NEXT, F_DEEP, F_BITS, FRAME = range(7)
+_TOOK, _HELD = 1, 2
+
+# Columns of ``ends``: how the run ended, the row that broke it, the moment its last window ended, its first node in ``nodes``, and
+# how many it has there.
+D_STATUS, D_ROW, D_MOMENT, D_NODES, D_COUNT, END = range(6)
+
+
+class Places(NamedTuple):
+    """Depths of places and distances to a match, by the pattern alone.
+
+    Attributes:
+        deep: int64 (edges), the rank of the depth of the place where an edge takes its row.
+        needed: int64 (nodes), the fewest rows that complete a match from a node.
+        following: int32 (sets of letters, rows + 1), under SKIP TILL NEXT the first row from each row on with one of the letters.
+        letters: int64 (nodes), the set of letters that edges of the node may take.
+        levels: how many depths there are.
+        at_once: int64 (edges), the negated variables that look at the match, but only at variables that take no further row.
+        several: 1 if several ways through the pattern may take equal rows for equal variables, and their nodes are wanted.
+    """
+
+    deep: np.ndarray
+    needed: np.ndarray
+    following: np.ndarray
+    letters: np.ndarray
+    levels: int
+    at_once: np.ndarray
+    several: int
+
+
+class Starts(NamedTuple):
+    """Where runs may begin.
+
+    Attributes:
+        tried: uint8 (rows), 1 if a match was tried at the row and not found.
+        numbers: int64 (rows), the matches of the partition that begin before the row.
+        all: whether a start row inside a written run has a run of its own.
+    """
+
+    tried: np.ndarray
+    numbers: np.ndarray
+    all: bool
+
+
+class WindowClock(NamedTuple):
+    """When windows end.
+
+    Attributes:
+        closing: int64 (windows, rows), when a window that begins with the row ends.
+        now: int64 (partitions), the clock at the end of the partition.
+        differing: int64 (windows, rows), a number that two windows of one kind share only if they end at the same row and moment.
+        null: uint8 (rows), 1 if the row lacks a time. It ends no window of time.
+    """
+
+    closing: np.ndarray
+    now: np.ndarray
+    differing: np.ndarray
+    null: np.ndarray
+
+
+class RunWork(NamedTuple):
+    """Working memory: frames, the rows that opened each window, the best run so far with its nodes, and the memo.
+
+    ``reached`` int64 (entries, levels): the most rows of a run that reached the state, for each depth.
+    """
+
+    frames: np.ndarray
+    opened: np.ndarray
+    best_rows: np.ndarray
+    best_labels: np.ndarray
+    best: np.ndarray
+    nodes: np.ndarray
+    reached: np.ndarray
+
+
+class FarthestRuns(NamedTuple):
+    """The runs: events, labels and rows as those of matches, their ends, and the nodes where they end."""
+
+    events: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    ends: np.ndarray
+    nodes: np.ndarray
+
+
+@kernel
+def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, starts, clock, conditions, rows, scratch, work, state, out):
+    """Writes the farthest run of each start row, partition by partition. Returns an outcome, as the search for matches does."""
+    offsets = rows.offsets
+    parts = offsets.shape[0] - 1
+    part, s = state[S_PART], state[S_START]
+    while part < parts:
+        low, high = offsets[part], offsets[part + 1]
+        while s < high:
+            if starts.tried[s] == 0 or rows.letters[s] & net.masks[0] == 0 or spans.windows[0, s] <= s or (not starts.all and s < state[S_COVERED]):
+                s += 1
+                continue
+            state[S_NUMBER] = starts.numbers[s]
+            outcome, size = _from_row(
+                s, low, high, clock.now[part], net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state
+            )
+            count, at = state[S_EVENTS], state[S_LABELS]
+            total = out.ends[count - 1, D_NODES] + out.ends[count - 1, D_COUNT] if count > 0 else np.int64(0)
+            if outcome == DONE and size > 0 and (
+                count == out.events.shape[0] or at + size > out.labels.shape[0] or total + work.best[D_COUNT] > out.nodes.shape[0]
+            ):
+                state[S_DETAIL] = size
+                outcome = FULL
+            if outcome != DONE:
+                state[S_PART], state[S_START] = part, s
+                return outcome
+            if size > 0:
+                put_event(out.events, count, part, s, size, UNFINISHED, at)
+                for i in range(size):
+                    out.rows[at + i] = work.best_rows[i]
+                    out.labels[at + i] = work.best_labels[i]
+                work.best[D_NODES] = total
+                for i in range(END):
+                    out.ends[count, i] = work.best[i]
+                for i in range(work.best[D_COUNT]):
+                    out.nodes[total + i] = work.nodes[i]
+                state[S_EVENTS] = count + 1
+                state[S_LABELS] = at + size
+                state[S_COVERED] = work.best_rows[size - 1] + 1
+            s += 1
+        part += 1
+    state[S_PART], state[S_START] = part, s
+    return DONE
+
+
+@kernel
+def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state):
+    """Searches the farthest run from row ``s``: (outcome, its rows). 0 rows if no variable takes the row."""
+    first, edges = net.first, net.edges
+    frames, labels = work.frames, scratch.labels
+    here = (low, high, s)
+    stop_all = spans.windows[0, s]
+    size, best_open, best_deep, best_needed = np.int64(0), False, np.int64(-1), np.int64(0)
+    follows = False  # whether only ways with the rows and variables of the best run are looked for
+    _begin(s, first[0], frames, scratch, state)
+    depth, steps = np.int64(0), np.int64(0)
+    outcome = DONE
+    while True:
+        steps += 1
+        if steps > max_steps:
+            outcome = EFFORT
+            break
+        node, e, last, p = frames[depth, F_NODE], frames[depth, F_EDGE], frames[depth, F_ROW], frames[depth, F_NEXT]
+        several = strategy == ANY and depth > 0
+        if e == first[node + 1]:
+            # ---- All edges were tried.
+            if depth == 0:
+                if follows or size == 0 or places.several == 0:
+                    break
+                follows = True
+                _begin(s, first[0], frames, scratch, state)
+                continue
+            stuck = np.int64(NEVER)
+            if strategy == NEXT and p < stop_all:
+                if frames[depth, F_BITS] & _HELD == 0:
+                    frames[depth, F_NEXT] = places.following[places.letters[node], p + 1]
+                    frames[depth, F_EDGE] = first[node]
+                    frames[depth, F_BITS] = 0
+                    continue
+                stuck = p
+            elif strategy != NEXT and not several:
+                stuck = p
+            if (several or frames[depth, F_BITS] & _TOOK == 0) and (not follows or depth == size):
+                status, by, moment, ways = _ending(depth, node, last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state)
+                if by < -1:
+                    state[S_DETAIL] = by + 1
+                    outcome = ERROR
+                    break
+                deep, needed = frames[depth, F_DEEP], places.needed[node]
+                better = ways > 0 and not follows and (size == 0 or (status == OPEN and not best_open))
+                if ways > 0 and not follows and not better and (status == OPEN) == best_open:
+                    better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
+                if better:
+                    size, best_open, best_deep, best_needed = depth, status == OPEN, deep, needed
+                    work.best[D_STATUS] = status
+                    work.best[D_ROW] = by
+                    work.best[D_MOMENT] = moment
+                    work.best[D_COUNT] = 1
+                    work.nodes[0] = node
+                    for d in range(1, depth + 1):
+                        work.best_rows[d - 1] = frames[d, F_ROW]
+                        work.best_labels[d - 1] = edges[frames[d - 1, F_EDGE], E_LABEL]
+                elif follows and ways > 0 and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
+                    count = work.best[D_COUNT]
+                    fresh = True
+                    for i in range(count):
+                        fresh = fresh and work.nodes[i] != node
+                    if fresh:
+                        work.nodes[count] = node
+                        work.best[D_COUNT] = count + 1
+            labels[last] = UNTAKEN
+            depth -= 1
+            if strategy == ANY and depth > 0:
+                frames[depth, F_NEXT] += 1
+            else:
+                frames[depth, F_EDGE] += 1
+            continue
+        v = edges[e, E_VAR]
+        if v < 0 or (edges[e, E_AT_START] != 0 and s != low):
+            frames[depth, F_EDGE] += 1
+            continue
+        stop = s + 1 if depth == 0 else window_end(e, depth, stop_all, edges, work.opened, spans.windows)
+        crossed = edges[e, E_NOT] & negated.local
+        got = np.int64(0)
+        if places.at_once[e] != 0 and depth > 0 and p < stop:
+            refused = _first_refused(places.at_once[e], last, stop if several else p, here, conditions, rows, scratch, state)
+            if refused < 0:
+                state[S_DETAIL] = refused
+                outcome = ERROR
+                break
+            if several:
+                stop = min(stop - 1, refused) + 1
+            elif refused < p:
+                crossed = np.int64(-1)
+        while p < stop:
+            if several and crossed != 0 and not none_between(crossed, last, p, negated.nearest):
+                p = stop
+                break
+            if (rows.letters[p] >> v) & 1 == 1 and timed(edges[e, E_OPEN], p, spans.windows):
+                got = np.int64(1)
+                if conditions.entry[v] >= 0 or net.valued[edges[e, E_TARGET]] == 1:
+                    taken, bad = scanned(
+                        MAP, v, edges[e, E_LABEL], conditions.entry[v], 1, p, last, p + 1, s, here, conditions.slots, conditions, rows, scratch, state
+                    )
+                    labels[p] = UNTAKEN
+                    got = np.int64(taken)
+                    if bad < 0:
+                        state[S_DETAIL] = bad
+                        outcome = ERROR
+                        break
+            if got == 1 or not several:
+                break
+            p += 1
+            steps += 1
+        if outcome != DONE:
+            break
+        if got == 1 and not several:
+            if edges[e, E_PASSED] == 0:
+                frames[depth, F_BITS] |= _HELD
+            if crossed == -1 or crossed != 0 and depth > 0 and not none_between(crossed, last, p, negated.nearest):
+                got = np.int64(0)
+        if got == 0:
+            frames[depth, F_EDGE] += 1
+            if several:
+                frames[depth, F_NEXT] = last + 1
+            continue
+        frames[depth, F_BITS] |= _TOOK
+        frames[depth, F_NEXT] = p
+        open_windows(e, depth, p, edges, work.opened)
+        target, deep = edges[e, E_TARGET], max(frames[depth, F_DEEP], places.deep[e])
+        known = np.int64(0)
+        if follows and (depth >= size or work.best_rows[depth] != p or work.best_labels[depth] & 63 != v):
+            known = np.int64(1)
+        elif remembers or follows:
+            write_key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, clock.differing)
+            known = _reached(deep, depth + 1, places.levels, scratch, work.reached, state)
+            if known < 0:
+                outcome = GROW
+                break
+        if known == 1:
+            if several:
+                frames[depth, F_NEXT] += 1
+            else:
+                frames[depth, F_EDGE] += 1
+            continue
+        labels[p] = edges[e, E_LABEL]
+        depth += 1
+        frames[depth, F_NODE] = target
+        frames[depth, F_ROW] = p
+        frames[depth, F_EDGE] = first[target]
+        frames[depth, F_NEXT] = places.following[places.letters[target], p + 1] if strategy == NEXT else p + 1
+        frames[depth, F_DEEP] = deep
+        frames[depth, F_BITS] = 0
+    for d in range(1, depth + 1):
+        labels[frames[d, F_ROW]] = UNTAKEN
+    return outcome, size
+
+
+@embedded
+def _begin(s, edge, frames, scratch, state):
+    """Begins with the runs of row ``s``, whose first edge is given."""
+    if state[S_ENTRIES] > 0:
+        forget(scratch.entries, scratch.table, state)
+    frames[0, F_NODE] = 0
+    frames[0, F_ROW] = s - 1
+    frames[0, F_EDGE] = edge
+    frames[0, F_NEXT] = s
+    frames[0, F_DEEP] = 0
+    frames[0, F_BITS] = 0
+
+
+@embedded
+def _reached(deep, size, levels, scratch, reached, state):
+    """Enters the state in ``scratch.key``: 1 if an earlier run reached it at least as deep with at least as many rows, 0 if not,
+    -1 if the memo is full."""
+    h = place_of(scratch.key, scratch.entries, scratch.table)
+    at = scratch.table[h] - 1
+    if at < 0:
+        at = state[S_ENTRIES]
+        if at == scratch.entries.shape[0]:
+            return -1
+        enter(scratch.key, h, scratch.entries, scratch.table, state)
+        for level in range(levels):
+            reached[at, level] = 0
+    for level in range(deep, levels):
+        if reached[at, level] >= size:
+            return 1
+    reached[at, deep] = size
+    return 0
+
+
+@embedded
+def _first_refused(variables, last, until, here, conditions, rows, scratch, state):
+    """The first row after ``last`` and before ``until`` that one of the negated variables takes, else NEVER; or an error."""
+    for x in range(last + 1, until):
+        v, mask = np.int64(0), variables
+        while mask != 0:
+            if mask & 1 == 1 and (rows.letters[x] >> v) & 1 == 1:
+                got, bad = scanned(MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state)
+                scratch.labels[x] = UNTAKEN
+                if bad < 0:
+                    return np.int64(bad)
+                if got == 1:
+                    return np.int64(x)
+            mask >>= 1
+            v += 1
+    return np.int64(NEVER)
+
+
+@embedded
+def _ending(depth, node, last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state):
+    """How the run in the frames ends: (status, the row that broke it or an error minus 1, the end of its last window, its ways on).
+
+    Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
+    window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
+    negation elsewhere refuses lacks a way on, and never ends.
+    """
+    edges, high, s = net.edges, here[1], here[2]
+    broken, closed, moment, is_open, ways = np.int64(-1), np.int64(-1), np.int64(-NEVER), False, np.int64(0)
+    for e in range(net.first[node], net.first[node + 1]):
+        at_end = edges[e, E_VAR] < 0 and edges[e, E_AT_END] != 0
+        crossed = edges[e, E_NOT] & negated.local
+        if edges[e, E_VAR] < 0 and edges[e, E_NOT] == 0 and not at_end:
+            continue
+        ways += 1
+        stop = window_end(e, depth, stop_all, edges, work.opened, spans.windows)
+        ends = _closing(e, depth, s, edges, clock.closing, work.opened)
+        dead = stuck
+        if at_end:
+            dead = min(dead, last + 1)
+        v = np.int64(0)
+        while crossed != 0:
+            if crossed & 1 == 1:
+                dead = min(dead, np.int64(negated.nearest[v, last + 1]))
+            crossed >>= 1
+            v += 1
+        if places.at_once[e] != 0:
+            refused = _first_refused(places.at_once[e], last, min(stop, high), here, conditions, rows, scratch, state)
+            if refused < 0:
+                return OPEN, refused - 1, moment, ways
+            dead = min(dead, refused)
+        if dead < min(stop, high):
+            broken = max(broken, dead)
+        elif (stop < high and clock.null[stop] == 0) or ends <= now:
+            closed = max(closed, min(stop, high))
+            moment = max(moment, ends)
+        else:
+            is_open = True
+    if is_open:
+        return OPEN, np.int64(-1), moment, ways
+    if broken >= closed:
+        return BROKEN, broken, moment, ways
+    return TIMED_OUT, np.int64(-1), moment, ways
+
+
+@embedded
+def _closing(e, depth, s, edges, closing, opened):
+    """When the last window of an edge ends."""
+    found = closing[0, s]
+    w = 1
+    checked = edges[e, E_CHECK] >> 1
+    while checked != 0:
+        if checked & 1 == 1:
+            found = min(found, closing[w, opened[depth, w]])
+        checked >>= 1
+        w += 1
+    return found

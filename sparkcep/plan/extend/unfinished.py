@@ -1,0 +1,136 @@
+"""SHOW UNFINISHED MATCHES and SHOW TIMEOUT MATCHES: what they may be combined with, and the clock of a table.
+
+The clock is the latest time of the whole input, or that of AS OF. A window of an unfinished match that ends by then has ended. It
+arrives as an input column with one value in all rows. Without AS OF the rewriter computes it with a second read of the input
+(:func:`clock_text`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from operator import or_
+
+from sparkcep.clause import nodes, tree
+from sparkcep.clause.tree import MatchClause
+from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
+from sparkcep.plan.facts import variables_in
+from sparkcep.plan.options import MICROS, NUMBER, selection
+from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Computed, Unfinished, has, walk
+from sparkcep.plan.scope import RANDOM, Scope
+from sparkcep.plan.split.conditions import looks_at_match, reads_labels
+
+CLOCK = "__clock"  # the input column with the clock
+_VALUES = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP".split())  # values that are written like columns
+_UNREPEATABLE = re.compile(rf"\b(?:{'|'.join(sorted(RANDOM))})\s*\(|\bTABLESAMPLE\b(?![^;]*\bREPEATABLE\b)", re.IGNORECASE)
+
+
+def check_unfinished(clause: MatchClause, shown: tree.Unfinished) -> None:
+    """Raises ClauseError for options that exclude unfinished matches."""
+    what = f"SHOW {shown.what} MATCHES"
+    conjoined = next((n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Conjunct)), None)
+    window = clause.window
+    refused = [
+        (clause.automaton, f"{what} cannot be used with AUTOMATON. A state that ends a run is an arc, or ON EXPIRY"),
+        (clause.approx, f"{what} cannot be used with APPROX. APPROX k finds the matches that lack at most k rows"),
+        (clause.pref, f"{what} cannot be used with PREF, because an unfinished match lacks a score. Leave one of them out"),
+        (clause.top, f"{what} cannot be used with TOP, because an unfinished match lacks a rank. Leave one of them out"),
+        (window if window is not None and window.slide is not None else None, f"{what} cannot be used with SLIDE. Leave SLIDE out"),
+        (clause.changes, f"{what} cannot be used with CHANGES IN. Leave one of them out"),
+        (clause.report, f"{what} cannot be used with REPORT. Leave one of them out"),
+        (conjoined, f"{what} cannot be used with a conjunction &. Write the orders as alternatives, as in (A B | B A)"),
+    ]
+    for option, message in refused:
+        if option is not None:
+            raise clause.error(option.span, "UNFINISHED", message, UNSUPPORTED)
+    if (chosen := selection(clause)) is not None and chosen.report == "ALL":
+        at = clause.selection.span if clause.selection is not None else shown.span
+        message = f"{what} cannot be used with ALL MATCHES (the default of SKIP TILL ANY MATCH). Write FIRST MATCH: each start row has one unfinished match"
+        raise clause.error(at, "UNFINISHED", message, UNSUPPORTED)
+    if shown.what == "TIMEOUT" and window is None and not nodes.contains(clause.pattern, nodes.Within):
+        raise clause.error(shown.span, "UNFINISHED", "without WINDOW or WITHIN no match times out. Add WINDOW size, or write SHOW UNFINISHED MATCHES", SYNTAX)
+
+
+def check_negations(clause: MatchClause, plan: Plan) -> None:
+    """Raises ClauseError for negations whose unfinished matches the engine does not know yet."""
+    if plan.unfinished is None or not has(plan.pattern, "not"):
+        return
+    grouped = {group.variable: variables_in(group.pattern) for group in plan.without}
+    timed = any(has(group.pattern, "within") for group in plan.without)
+    looking = {condition.variable for condition in plan.conditions if any(map(looks_at_match, condition.trees))}
+    negated = {part[1] for part in walk(plan.pattern) if part[0] == "not"}
+    inside = reduce(or_, (grouped.get(v, 0) for v in negated), 0)
+    first = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Not))
+    for there, message in (
+        (timed, "unfinished matches with a negated group that has a WITHIN are not supported yet. Leave WITHIN out of ~( )"),
+        (any(inside >> v & 1 for v in looking), "unfinished matches with a negated group whose conditions read other rows of the match are not supported yet. Compare with columns of the row itself"),
+        (any(v in negated and _reads_own(v, plan) for v in looking), "unfinished matches with a negation whose condition reads several of its rows are not supported yet. Compare with rows of other variables"),
+    ):
+        if there:
+            raise clause.error(first.span, "UNFINISHED", message, UNSUPPORTED)
+
+
+def _reads_own(variable: int, plan: Plan) -> bool:
+    """Whether the condition of a negated variable may read further rows of its own together with those of others."""
+    masks = [part.mask for c in plan.conditions if c.variable == variable for tree in c.trees for part in walk(tree) if hasattr(part, "mask")]
+    labels = any(reads_labels(tree) for c in plan.conditions if c.variable == variable for tree in c.trees)
+    return labels or any(mask != 1 << variable and mask >> variable & 1 for mask in masks)
+
+
+def unfinished_of(clause: MatchClause, plan: Plan) -> Unfinished:
+    """The option as a record."""
+    shown = clause.unfinished
+    assert shown is not None
+    timed = any(window.kind in (MICROS, NUMBER) for window in plan.windows)
+    if shown.as_of is not None:
+        if not timed:
+            raise clause.error(shown.as_of.span, "UNFINISHED", "AS OF says which windows have ended, but no window is measured in time. Add WINDOW INTERVAL '...', or leave AS OF out", SYNTAX)
+        for node in shown.as_of.walk():
+            if node.op == "col" and node.span.of(clause.text).upper() not in _VALUES:
+                message = f"AS OF takes a constant, such as current_timestamp(), but {node.span.of(clause.text)} is a column. Write a constant"
+                raise clause.error(node.span, "UNFINISHED", message, SYNTAX)
+    order = plan.order[0].column if plan.order else ""
+    place = position(clause.text, shown.span.start)
+    return Unfinished(shown.what, order, CLOCK if timed else "", *place, shown.span.of(clause.text).split("\n")[0][:40])
+
+
+def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Computed, ...]:
+    """The input column with the clock, if the clause needs it. Its text is empty for a second read of the input."""
+    if plan.unfinished is None or not plan.unfinished.clock:
+        return ()
+    as_of = clause.unfinished.as_of if clause.unfinished is not None else None
+    return (Computed(CLOCK, "" if as_of is None else scope.plain_text(as_of, "AS OF")),)
+
+
+def later_rows(clause: MatchClause, plan: Plan, columns: tuple[Computed, ...], scope: Scope) -> tuple[str, ...]:
+    """The condition of rows after AS OF, which are part of the clock of their partition. () without AS OF."""
+    shown = clause.unfinished
+    if plan.unfinished is None or shown is None or shown.as_of is None:
+        return ()
+    after = "<" if plan.order[0].descending else ">"
+    return (f"{dict(columns)[plan.unfinished.order]} {after} ({scope.plain_text(shown.as_of, 'AS OF')})",)
+
+
+def clock_text(plan: Plan, source: str) -> str:
+    """SQL of the clock: AS OF in the type that it has in common with the order, or the latest time of the input ``source``.
+
+    Raises ClauseError if a second read of the input may give other rows.
+    """
+    shown, texts = plan.unfinished, dict(plan.inputs)
+    assert shown is not None
+    if texts[CLOCK]:
+        return f"IF(true, {texts[CLOCK]}, {texts[shown.order]})"
+    if (found := _UNREPEATABLE.search(source)) is not None:
+        message = f"without AS OF the input is read a second time for its latest time, but {found[0].rstrip('( ')} may give other rows then. Add AS OF time after MATCHES"
+        raise ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
+    latest = "min" if plan.order[0].descending else "max"
+    return f"(SELECT {latest}({texts[shown.order]}) FROM {source})"
+
+
+def unread_clock(plan: Plan) -> ClauseError:
+    """The error of a clause text whose input cannot be read a second time."""
+    shown = plan.unfinished
+    assert shown is not None
+    message = "match_recognize with the text of a clause cannot read its input a second time for its latest time. Add AS OF time after MATCHES, or write the clause in spark.sql"
+    return ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
