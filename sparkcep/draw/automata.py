@@ -263,13 +263,15 @@ def _of_net(plan: Plan, net: Net, texts: tuple[str, ...], title: str) -> Graph:
         mask = int(net.blocks[node])
         if node and net.masks[node] and plan.selection.strategy != "STRICT" and net.sides == 1:
             taken = dict.fromkeys(name for v, name in enumerate(names) if mask >> v & 1)
-            what = "any row" if plan.selection.strategy == "ANY" else f"unless {' or '.join(taken)}"
+            what = "any row" if plan.selection.strategy == "ANY" or not taken else f"unless {' or '.join(taken)}"
             edges.append(Edge(node, node, IGNORE, f"ignore {what}"))
     return Graph(title, tuple(states), tuple(edges))
 
 
 def _cost_of(plan: Plan, net: Net, node: int) -> str:
     approx = plan.approximate
+    if net.is_dead_end(node):
+        return "no match"
     return f"cost {', '.join(str(approx.errors(c)) for c in sorted(set(net.at_cost[node])))}" if approx is not None and node else ""
 
 

@@ -83,15 +83,20 @@ def shown(pattern: tuple) -> tuple:
     return (pattern[0], *(shown(part) if isinstance(part, tuple) else part for part in pattern[1:]))
 
 
-def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
+def written_out(pattern: tuple, most: int = 1 << 20, *, copies: bool = True) -> tuple:
     """Expands a pattern so that each variable occurs once for each position: bounded quantifiers as copies, PERMUTE as all orders.
 
-    ``most``: a pattern that would need more parts stays as it is. It is too complex anyway.
+    Args:
+        pattern: the pattern.
+        most: a pattern that would need more parts stays as it is. It is too complex anyway.
+        copies: whether quantifiers are expanded, too.
     """
     if isinstance(pattern, Within):
-        return pattern._replace(item=written_out(pattern.item))
+        return pattern._replace(item=written_out(pattern.item, copies=copies))
     if isinstance(pattern, Repeat):
-        item, low, high, greedy = written_out(pattern.item), pattern.low, pattern.high, pattern.greedy
+        item, low, high, greedy = written_out(pattern.item, copies=copies), pattern.low, pattern.high, pattern.greedy
+        if not copies:
+            return pattern._replace(item=item)
         size = sum(1 for _ in walk(item))
         if size * max(low, high or 0) > most:
             return pattern
@@ -101,7 +106,7 @@ def written_out(pattern: tuple, most: int = 1 << 20) -> tuple:
         for _ in range(high - low):
             rest = Repeat("repeat", ("cat", item, rest), 0, 1, greedy)
         return ("cat", *[item] * low, rest)
-    parts = [written_out(part) if isinstance(part, tuple) else part for part in pattern[1:]]
+    parts = [written_out(part, copies=copies) if isinstance(part, tuple) else part for part in pattern[1:]]
     if pattern[0] == "permute" and factorial(len(parts)) * sum(1 for _ in walk(pattern)) <= most:
         return ("alt", *(("cat", *order) for order in permutations(parts)))
     return (pattern[0], *parts)

@@ -423,7 +423,6 @@ def _is_approximate(approx: Approx, found: Mapping) -> bool:
     return (
         len(approx.missing) == len(approx.violation) == len(found["variables"])
         and found["selection"] is not None
-        and found["selection"].strategy != "NEXT"
         and found["selection"].report == "ALL"
         and found["automaton"] is None
         and not has(found["pattern"], "and")
@@ -433,7 +432,7 @@ def _is_approximate(approx: Approx, found: Mapping) -> bool:
         and (approx.report != "HISTORY" or found["rows"] == "one")
         and (budget is None or ((budget.pace is None) == (budget.checks > 0) and (budget.refill is None or budget.history != "")))
         and (budget is None or (len(budget.sketch) <= 2 and math.prod(budget.sketch) <= MAX_CELLS and (budget.history != "" or not budget.sketch) and found["rows"] != "unmatched"))
-        and (not (budget or approx.history) or (found["windows"][0].kind != "none" and found["selection"].strategy == "ANY" and found["ranking"] is None))
+        and (not (budget or approx.history) or (found["windows"][0].kind != "none" and found["selection"].strategy != "STRICT" and found["ranking"] is None))
     )
 
 

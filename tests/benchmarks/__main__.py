@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, 1000 as often as Zipf has it, or symbols of eight rows each")
     parser.add_argument("--partitions", type=int, default=4, help="suite: partitions of an exchange")
     parser.add_argument("--ways", default="floor,sparkcep,rows,plain", help="suite: which of these ways are measured")
+    parser.add_argument("--figure", choices=["8d"], help="sase: this figure alone")
     parser.add_argument("--time", action="store_true", help="budget: by time instead of checks")
     parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and streams by itself: rounds that count")
     parser.add_argument("--flink", metavar="PYTHON", help="streams: a Python that has apache-flink, whose MATCH_RECOGNIZE takes the same rows")
@@ -65,7 +66,8 @@ def main() -> None:
             options.rows, names=options.shapes, data=options.data, repeats=options.repeats, plots=options.plots, partitions=options.partitions, ways=options.ways.split(",")
         )
     if options.part in ("sase", "all"):
-        results["sase"] = sase.run(options.rows // SASE_SHARE, options.figures)
+        of_figure = options.part == "sase" and options.figure is not None
+        results["sase"] = sase.figure_8d(options.rows // SASE_SHARE) if of_figure else sase.run(options.rows // SASE_SHARE, options.figures)
     if options.part in ("acep", "all"):
         from . import acep
 

@@ -19,6 +19,8 @@ from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
+from tests.papers.backtracking import backtrack
+from tests.support.caught import without_catching
 
 STRATEGIES = {"s2": "STRICT CONTIGUITY", "s3": "SKIP TILL NEXT MATCH"}
 # the last: p3 with a third component that few runs reach
@@ -56,6 +58,12 @@ def measure(columns: dict[str, np.ndarray], predicate: str, strategy: str, windo
     return _figures(runs[-1], float(np.median([run["seconds"] for run in runs[1:]])), columns)
 
 
+def once(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int) -> dict:
+    """Matches and the sum of their lengths, by one run."""
+    run = _run(*_query(columns, predicate, strategy, window, "", "COUNT(*)"), True)
+    return _figures(run, run["seconds"], columns)
+
+
 def in_turn(columns: dict[str, np.ndarray], predicate: str, strategy: str, window: int, output: str) -> tuple[dict, dict]:
     """The same with and without merging, which take turns: the least processor time of the thread in so many runs as last a few
     seconds."""
@@ -72,9 +80,9 @@ def _query(columns: dict[str, np.ndarray], predicate: str, strategy: str, window
     text = CLAUSE.format(
         measure=output, skip=skip, strategy=STRATEGIES[strategy], window=window, predicate=PREDICATES[predicate], more=" C" if predicate == "p3*" else ""
     )
-    plan = make_plan(parse_clause(text))
+    plan = without_catching(make_plan(parse_clause(text)))
     columns = columns | {"price % 500 = 0": columns["price"] % 500 == 0}
-    inputs = {name: pa.array(columns[sql]) for name, sql in plan.inputs}
+    inputs = {name: pa.array(columns[sql]) if sql != "NULL" else pa.nulls(len(columns["ts"]), pa.string()) for name, sql in plan.inputs}
     letters = {"B": columns["volume"] < 150}
     inputs[LETTERS] = pa.array(sum(letters[plan.variables[v]].astype(np.int64) << bit for v, bit, _ in plan.letters))
     table = pa.table(inputs)
@@ -121,6 +129,34 @@ def run(rows: int, figures: str) -> dict:
     results["tables"] = _tables(stream(rows, 0.7))
     results["many"] = _many()
     return results
+
+
+def figure_8d(rows: int) -> dict:
+    """Experiment 3: all results by all runs at once, by the walk, and by a plain backtracker; prints a table.
+
+    The runs at once return MATCH_GRAPH(), and the walk lists the matches. The backtracker is compiled for the query and only counts
+    matches, so its speed is not comparable. Runs at once read each row once. The walk does not count what it reads.
+    """
+    columns = stream(rows, 0.7)
+    print(f"\nFigure 8d, W = 500, {len(columns['ts']):,} events, M events/s; rows that the backtracker reads for each event")
+    print(f"{'':<8}{'at once':>10}{'walk':>10}{'backtracker':>13}{'reads':>9}{'matches':>12}")
+    found = {}
+    for name in ("p1s3", "p2s2", "p2s3", "p3s2", "p3s3", "p3*s2", "p3*s3"):
+        predicate, strategy = name[:-2], name[-2:]
+        at_once = measure(columns, predicate, strategy, 500, output="MATCH_GRAPH()")
+        walked = measure(columns, predicate, strategy, 500)
+        arguments = (columns, name[:2], strategy == "s3", 500, "*" in name)
+        counts, seconds = backtrack(*arguments), []
+        for _ in range(3):
+            begin = time.perf_counter()
+            backtrack(*arguments)
+            seconds.append(time.perf_counter() - begin)
+        assert (counts.matches, counts.rows) == (walked["matches"], walked["rows"])
+        plain = len(columns["ts"]) / float(np.median(seconds))
+        reads = counts.reads / len(columns["ts"])
+        found[name] = {"at_once": at_once["events_per_s"], "walk": walked["events_per_s"], "backtracker": plain, "reads": reads, "matches": counts.matches}
+        print(f"{name:<8}{at_once['events_per_s'] / 1e6:>10.2f}{walked['events_per_s'] / 1e6:>10.2f}{plain / 1e6:>13.2f}{reads:>9.2f}{counts.matches:>12,}")
+    return found
 
 
 def _tables(columns: dict[str, np.ndarray]) -> dict:

@@ -18,6 +18,9 @@ Where the text leaves something open, this is how it is read:
     The waiver of conjuncts that name something missing goes for B's condition as well.
  6. A group WITHIN around nothing but missing variables is inside; a single row whose order value is NULL is not.
  7. `^` and `$` themselves are never missing.
+ 7a. SKIP TILL NEXT: a row between two rows of a match is ignored by a run that is at a place of the pattern. The transitions are
+    those of the exact pattern from there. Conjuncts that name something missing are waived in them, too, but not those that name
+    the variable that would take the row.
  8. Bundles of a partition whose match points have order values: distance is absolute, so a descending order is no different.
 """
 
@@ -28,7 +31,7 @@ from fractions import Fraction
 from itertools import permutations
 
 from . import expr, pattern
-from .selection import ANY, STRICT, Budget, _conjunct, _conjuncts, _named
+from .selection import ANY, NEXT, STRICT, Budget, _conjunct, _conjuncts, _named
 
 MATCHED, SUBSTITUTED, EXTRA = "MATCHED", "SUBSTITUTED", "EXTRA"
 
@@ -85,8 +88,8 @@ class Approx:
     def __post_init__(self):
         self.k = Fraction(self.k)
         negations = pattern.contains(self.pattern, ("neg",))
-        if self.strategy not in (ANY, STRICT):
-            raise ValueError("APPROX needs SKIP TILL ANY MATCH or STRICT CONTIGUITY")
+        if self.strategy not in (ANY, NEXT, STRICT):
+            raise ValueError("APPROX needs an event selection")
         if pattern.contains(self.pattern, ("and",)) or (negations and self.strategy == STRICT):
             raise ValueError("& with APPROX, or ~ under STRICT CONTIGUITY")
         if "EXTRA" in self.weights and self.strategy != STRICT:
@@ -118,7 +121,7 @@ class Approx:
         """The derivations of at most `longest` rows, by their labels: {label: tree}; under the key () the derivations that end
         here."""
         if longest not in self.spelled:
-            self.spelled[longest] = _by_labels(_Derivations(self, longest).found)
+            self.spelled[longest] = _by_labels(_Derivations(self, longest, every=self.strategy == NEXT).found)
         return self.spelled[longest]
 
 
@@ -187,6 +190,8 @@ class Derivation:
     """negations: (variable, index of the row before or None, index of the row behind or None)
     groups: (size, index of the first row, of the last row) of the groups WITHIN that have rows
     anchored: must the first row be the partition's first, the last row its last
+    states: under SKIP TILL NEXT, after each row, what is left of the pattern, the length, and the indexes of the first rows of the
+    groups that are open
     """
 
     labels: tuple
@@ -197,6 +202,7 @@ class Derivation:
     groups: tuple
     anchored: tuple
     cost: Fraction
+    states: tuple = ()
 
 
 class _Derivations:
@@ -300,7 +306,8 @@ class _Derivations:
                 continue
             extras = 0
             while rows + extras < self.longest and cost + price + extras * self.extra <= self.query.k:
-                longer = path + (("row", None, EXTRA),) * extras + (("row", variable, kind),)
+                left = (rest, length + 1) if self.query.strategy == NEXT else ()
+                longer = path + (("row", None, EXTRA),) * extras + (("row", variable, kind, *left),)
                 self.go(rest, longer, rows + extras + 1, length + 1, cost + price + extras * self.extra)
                 if rows == 0 or not strict:
                     break
@@ -311,7 +318,7 @@ class _Derivations:
 
 def _derivation(path, cost):
     """The Derivation of a finished path; None if its anchors cannot hold."""
-    labels, kinds, hidden, missing, negations, groups, opened = [], [], [], [], [], [], []
+    labels, kinds, hidden, missing, negations, groups, opened, states = [], [], [], [], [], [], [], []
     hiding = 0
     starts = ends = False
     total = sum(item[0] == "row" for item in path)
@@ -320,6 +327,7 @@ def _derivation(path, cost):
         if item[0] == "row":
             labels.append(item[1])
             kinds.append(item[2])
+            states += [(*item[3:], tuple(opened))] if item[3:] else []
             hidden.append(hiding > 0 and item[2] != EXTRA)
         elif item[0] == "missing":
             missing.append(item[1])
@@ -348,7 +356,7 @@ def _derivation(path, cost):
             ends = True
         else:
             raise ValueError(f"no such pattern form: {item[0]}")
-    return Derivation(*map(tuple, (labels, kinds, hidden, missing, negations, groups)), (starts, ends), cost)
+    return Derivation(*map(tuple, (labels, kinds, hidden, missing, negations, groups)), (starts, ends), cost, tuple(states))
 
 
 def _by_labels(found):
@@ -358,7 +366,7 @@ def _by_labels(found):
         if d is None:
             continue
         # Of derivations that ask for the same, only the cheapest and then the preferred can win.
-        same = (d.labels, d.kinds, d.hidden, d.negations, d.groups, d.anchored, frozenset(d.missing))
+        same = (d.labels, d.kinds, d.hidden, d.negations, d.groups, d.anchored, frozenset(d.missing), place if d.states else None)
         if same not in standing or d.cost < standing[same][1].cost:
             standing[same] = (place, d)
     for place, d in standing.values():
@@ -425,7 +433,7 @@ class _Partition:
                 if label is None:
                     price += self.query.weight("EXTRA")
                 elif not self.locally(label, row):
-                    if self.query.strategy == ANY:
+                    if self.query.strategy != STRICT:
                         continue
                     price += self.query.weight(label)
                 if price <= self.query.k:
@@ -463,6 +471,9 @@ class _Partition:
         for i, kind in enumerate(d.kinds):
             if kind == MATCHED and not self.holds(labels[i], positions, labels, i, waived):
                 return None
+        for i, state in enumerate(d.states[:-1]):
+            if any(self.blocked(state, positions[: i + 1], labels[: i + 1], row, waived) for row in range(positions[i] + 1, positions[i + 1])):
+                return None
         price = d.cost
         for variable, before, behind in d.negations:
             if self.violated(variable, before, behind, positions, labels, waived):
@@ -470,6 +481,24 @@ class _Partition:
                     return None
                 price += self.query.weight(f"~{variable}")
         return price
+
+    def blocked(self, state, positions, labels, row, waived) -> bool:
+        """Whether the run that has taken these rows may not ignore `row`."""
+        left, length, opened = state
+        for variable, rest in _blocking(left, length):
+            closes = []
+            while rest is not None:
+                form, rest = rest
+                closes += [form] if form[0] == "close" else []
+            old = [form for form in closes if len(form) == 2]
+            starts = [row] * (len(closes) - len(old))
+            starts += [positions[at] if at < len(positions) else row for at in reversed(opened[: len(old)])]
+            if not all(self.inside(("range", form[1]), first, row) for form, first in zip(closes, starts, strict=True)):
+                continue
+            rowless = waived - {variable} - {name for name, members in self.query.subsets.items() if variable in members}
+            if self.holds(variable, (*positions, row), (*labels, variable), len(positions), rowless):
+                return True
+        return False
 
     def inside(self, window, first, last) -> bool:
         if window is None:
@@ -537,6 +566,58 @@ class _Partition:
             if all(self.evaluate(c, variable, row, others) is True for c in wanted):
                 return True
         return False
+
+
+def _blocking(left, length) -> list:
+    """(variable, what is left after it) of the exact transitions whose rows SKIP TILL NEXT may not ignore after a row."""
+    at = left
+    while at is not None:
+        form, rest = at
+        if form[0] == "loop":
+            _, (_, body, _, most, _), done, _ = form
+            if most is None or done < most:
+                return list(_takes((body, (("stop",), rest)), length))
+        elif form[0] not in ("close", "show", "empty", "neg"):
+            break
+        at = rest
+    return list(_takes(left, length))
+
+
+def _takes(left, length):
+    """The variables that may take the next row if nothing is missing, each with what is left after it."""
+    if left is None:
+        return
+    form, rest = left
+    kind = form[0]
+    if kind == "var":
+        yield form[1], rest
+    elif kind == "cat":
+        for child in reversed(form[1]):
+            rest = (child, rest)
+        yield from _takes(rest, length)
+    elif kind == "alt":
+        for child in form[1]:
+            yield from _takes((child, rest), length)
+    elif kind == "permute":
+        for order in permutations(form[1]):
+            yield from _takes((("cat", list(order)), rest), length)
+    elif kind == "rep":
+        yield from _takes((("loop", form, 0, None), rest), length)
+    elif kind == "loop":
+        _, (_, body, least, most, _), done, since = form
+        if done > least and since == length:
+            yield from _takes(rest, length)
+            return
+        if most is None or done < most:
+            yield from _takes((body, (("loop", form[1], done + 1, length), rest)), length)
+        if done >= least:
+            yield from _takes(rest, length)
+    elif kind == "within":
+        yield from _takes((form[1], (("close", form[2], "new"), rest)), length)
+    elif kind == "excl":
+        yield from _takes((form[1], (("show",), rest)), length)
+    elif kind in ("close", "show", "empty", "neg"):
+        yield from _takes(rest, length)
 
 
 def _row_local(e, variable) -> bool:

@@ -175,6 +175,10 @@ class Net:
         """The numbers of a node's edges."""
         return range(int(self.first[node]), int(self.first[node + 1]))
 
+    def is_dead_end(self, node: int) -> bool:
+        """Whether a run ends there without a match, because it took a row of no use that it might not ignore."""
+        return self.first[node] == self.first[node + 1]
+
     def edge(self, e: int) -> Edge:
         """An edge by its number."""
         return Edge(*self.edges[e].tolist())
@@ -238,9 +242,10 @@ class Net:
             costs = ", ".join(str(approx.errors(c)) for c in sorted(set(self.at_cost[node]))) if approx and node else ""
             lines.append(f"node {node}" + (" (start)" if node == 0 else "") + (f" at cost {costs}" if costs else ""))
             lines += ["  " + self._listed(e, node == 0, conditions, approx) for e in self.edges_of(node)]
+            lines += ["  no match"] if self.is_dead_end(node) else []
             if ignore and node and self.masks[node]:
-                taken = ", ".join(v or "any row" for i, v in enumerate(self.variables) if self.blocks[node] >> i & 1)
-                lines.append(f"  ignore if {ignore.format(variables=taken)}")
+                taken = ", ".join(dict.fromkeys(v or "any row" for i, v in enumerate(self.variables) if self.blocks[node] >> i & 1))
+                lines.append(f"  ignore if {ignore.format(variables=taken)}" if taken or "{" not in ignore else "  ignore always")
         return "\n".join(lines)
 
     def _listed(self, e: int, begins: bool, conditions: tuple[str, ...], approx: Approx | None) -> str:
@@ -320,7 +325,8 @@ def mask_of(checks: Sequence[tuple[int, int]]) -> int:
 
 
 def build(
-    variables: tuple[str, ...], start: Hashable, moves: Callable[[Hashable, bool], list[Move]], too_large: str, prune: bool = False
+    variables: tuple[str, ...], start: Hashable, moves: Callable[[Hashable, bool], list[Move]], too_large: str, prune: bool = False,
+    dead_end: Hashable | None = None,
 ) -> tuple[Net, list[Hashable]]:
     """Builds the net of all states that can be reached from ``start``.
 
@@ -330,6 +336,8 @@ def build(
         moves: returns the moves of a state, given the state and whether it is the first one.
         too_large: message of the error for too many states.
         prune: whether to drop nodes that cannot complete a match.
+        dead_end: with ``prune``, under SKIP TILL NEXT, the state without moves. Edges whose row may not be ignored lead there if
+            their own target is dropped.
 
     Returns:
         The net, and the state of each node.
@@ -350,12 +358,32 @@ def build(
             raise too_complex(too_large)
     if prune:
         kept = _completing(found, numbers)
+        if dead_end is not None:
+            found, states, kept = _with_dead_ends(found, numbers, states, kept, dead_end)
         states = [state for i, state in enumerate(states) if i == 0 or kept[i]]
         found = [
             [m for m in out if m.edge.variable == ACCEPT or kept[numbers[m.target]]] for i, out in enumerate(found) if i == 0 or kept[i]
         ]
         numbers = {state: i for i, state in enumerate(states)}
     return _arrays(variables, found, numbers), states
+
+
+def _with_dead_ends(
+    found: list[list[Move]], numbers: dict[Hashable, int], states: list[Hashable], kept: list[bool], dead_end: Hashable
+) -> tuple[list[list[Move]], list[Hashable], list[bool]]:
+    """The moves, states and kept states, with moves to dropped states led to ``dead_end`` if their rows may not be ignored."""
+
+    def led(move: Move) -> Move:
+        dropped = move.edge.variable != ACCEPT and not kept[numbers[move.target]]
+        return Move(move.edge, dead_end) if dropped and not move.edge.passed else move
+
+    found = [out if i == 0 else list(dict.fromkeys(map(led, out))) for i, out in enumerate(found)]
+    used = any(move.target == dead_end for i, out in enumerate(found) if i == 0 or kept[i] for move in out)
+    if dead_end not in numbers:
+        numbers[dead_end] = len(states)
+        found, states, kept = [*found, []], [*states, dead_end], [*kept, False]
+    kept = [used if state == dead_end else keep for state, keep in zip(states, kept)]
+    return found, states, kept
 
 
 def _arrays(variables: tuple[str, ...], found: list[list[Move]], numbers: dict[Hashable, int]) -> Net:

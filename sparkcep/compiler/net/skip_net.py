@@ -15,6 +15,10 @@ the copy of the variable that takes the row (see :mod:`sparkcep.compiler.net.var
     node 3, cost 0   B -> 3          C -> 5      complete [skipping C] with 1 error
     node 4, cost 1   complete with 1 error
     node 5, cost 0   complete with 0 errors
+
+Under SKIP TILL NEXT a run may ignore the rows that it might ignore without APPROX. So only edges that skip nothing forbid to ignore
+their rows, and edges that skip are marked ``passed``. An edge may be of no use for a match, for example because the run assumes
+that its variable is missing. Its row may not be ignored, either, so such an edge leads to a node without edges (``DEAD_END``).
 """
 
 from __future__ import annotations
@@ -24,11 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparkcep.compiler.net.gap_net import rows_decide
 from sparkcep.compiler.net.net import ACCEPT, E_VAR, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
 from sparkcep.compiler.net.variable_copies import Copies, Guess
 from sparkcep.compiler.pattern import program as p
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
-from sparkcep.compiler.pattern.epsilon import MAX_CHOICES, too_complex
+from sparkcep.compiler.pattern.epsilon import MAX_CHOICES, begins_again, too_complex
 from sparkcep.plan.facts import written_out
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx
@@ -55,6 +60,8 @@ class Config(NamedTuple):
     rows: int
     extra: bool
 
+
+DEAD_END: tuple[Config, ...] = ()  # the state of runs that took a row of no use, which they might not ignore
 
 # choices at a variable, most preferred first
 _TAKES, _SUBSTITUTES, _SKIPS = range(3)
@@ -90,7 +97,7 @@ def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bo
         plan: the plan with its copies (``with_copies``).
         copies: the copies.
         merge: whether configurations that the same rows lead to become one node, as in a subset construction. Each match is then
-            found once.
+            found once. Under SKIP TILL NEXT each way ignores rows depending on its own state, so nothing is merged.
         placed: whether the pattern is written out and edges know their position in it.
 
     Raises:
@@ -98,13 +105,20 @@ def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bo
     """
     assert plan.approximate is not None
     original = plan.variables[: len(plan.approximate.missing)]
-    pattern = written_out(plan.pattern) if placed else plan.pattern
-    program = compile_pattern(pattern, original, runs=False, windows=len(plan.windows))
-    skipping = _Skipping(program, plan.approximate, copies, merge, placed)
+    next_match = plan.selection.strategy == "NEXT"
+    # Under SKIP TILL NEXT copies of an iteration must know where one may begin again.
+    pattern = written_out(plan.pattern, copies=not next_match) if placed else plan.pattern
+    merge = merge and not next_match
+    program = compile_pattern(
+        pattern, original, runs=False, windows=len(plan.windows), next_match=next_match, whole_orders=next_match and rows_decide(plan),
+        copies=placed and next_match,
+    )  # fmt: skip
+    skipping = _Skipping(program, plan.approximate, copies, merge, placed, next_match)
     start = tuple(Config(0, 0, 0, guess, 0, 0, False) for guess in range(len(copies.guesses)))
     net, states = build(
         plan.variables, start, skipping.moves,
         f"approximate matches of this pattern need more than {MAX_NODES} states; allow fewer errors, or use smaller bounds", prune=True,
+        dead_end=DEAD_END if next_match else None,
     )
     at_cost = tuple(tuple(config.cost for config in state) for state in states)
     net = replace(net, ambiguous=not merge or _ambiguous(net, copies), skipped=tuple(skipping.skipped), at_cost=at_cost, copies=copies)
@@ -120,7 +134,8 @@ def _ways(net: Net, states: list[tuple[Config, ...]]) -> np.ndarray:
     found = []
     for node in range(net.nodes):
         for e in net.edges_of(node):
-            edge, target = net.edge(e), states[net.edge(e).target][0]._replace(cost=0)
+            edge, state = net.edge(e), states[net.edge(e).target]
+            target = state[0]._replace(cost=0) if state else DEAD_END
             found.append(numbers.setdefault((node, edge.variable, int(net.places[e]), edge.opens, edge.inside, target), len(numbers)))
     return np.array(found, dtype=np.int64)
 
@@ -144,7 +159,7 @@ def _overlap(copy: int, other: int, copies: Copies) -> bool:
 class _Skipping:
     """Moves that may skip variables before they take a row. Each skipped variable has its cost."""
 
-    def __init__(self, program: p.Program, approx: Approx, copies: Copies, merge: bool, placed: bool) -> None:
+    def __init__(self, program: p.Program, approx: Approx, copies: Copies, merge: bool, placed: bool, next_match: bool) -> None:
         self.program = program
         self.code = program.code.tolist()
         taking = [pc for pc, (op, *_) in enumerate(self.code) if op == p.CHAR]
@@ -152,6 +167,7 @@ class _Skipping:
         self.approx = approx
         self.copies = copies
         self.merge = merge
+        self.next_match = next_match
         self.skipped: dict[tuple[int, ...], int] = {(): 0}
 
     def moves(self, state: tuple[Config, ...], initial: bool) -> list[Move]:
@@ -161,9 +177,13 @@ class _Skipping:
         """
         groups: dict[tuple, dict[Config, tuple]] = {}
         accepting: dict[Edge, tuple[list, int]] = {}
+        dead: list[Move] = []
         for i, config in enumerate(state):
             for edge, target, skipped, choices, place in self._transitions(config, initial):
                 source = (i, self.skipped.setdefault(skipped, len(self.skipped)), choices)
+                if target is None:
+                    dead.append(Move(edge, DEAD_END))
+                    continue
                 if edge.variable == ACCEPT:
                     groups.setdefault((edge.variable,), {})  # reserves the place of the completing moves in the order
                     known, least = accepting.get(edge, ([], target.cost))
@@ -181,16 +201,19 @@ class _Skipping:
                 out += _accepting(accepting)
             else:
                 out.append(Move(edge, tuple(t for t, _ in targets.values()), sources=tuple(s for _, s in targets.values()), place=at[0]))
+        out += dead
         # Ties between candidates go to the earlier place. Without places the order stays as it is.
         return sorted(out, key=lambda move: (move.edge.variable == ACCEPT, move.place)) if any(move.place for move in out) else out
 
-    def _transitions(self, config: Config, initial: bool) -> list[tuple[Edge, Config, tuple[int, ...], tuple[int, ...], int]]:
+    def _transitions(self, config: Config, initial: bool) -> list[tuple[Edge, Config | None, tuple[int, ...], tuple[int, ...], int]]:
         """The transitions of a configuration, in preference order.
 
-        Each is (edge, configuration after it, variables skipped before it, choices made, place in the pattern).
+        Each is (edge, configuration after it, variables skipped before it, choices made, place in the pattern). The configuration
+        is None at a dead end.
         """
         guess = self.copies.guesses[config.guess]
         out = []
+        again = begins_again(self.program, config.pc, config.regs) if self.next_match and not initial else None
         for found in self._reached(config, guess, initial):
             way = found.way
             if self.code[way.pc][0] == p.MATCH:
@@ -200,7 +223,16 @@ class _Skipping:
                     out.append((edge, Config(0, 0, found.cost, config.guess, 0, 0, False), found.skipped, found.choices, 0))
                 continue
             place = self.places[way.pc]
-            out += [(edge, target, found.skipped, (*found.choices, kind), place) for edge, target, kind in self._takes(config, found, guess)]
+            # Without APPROX the run might not ignore a row of this way.
+            blocks = self.next_match and not initial and not found.skipped and (again is None or (way.pc, way.regs) in again)
+            takes = self._takes(config, found, guess)
+            if blocks and not takes and not way.end:
+                edge, _, _ = taking(self.program, way.pc, way.regs)
+                variable = guess.copies[edge.variable]
+                dead = edge._replace(variable=variable, label=variable | edge.label & p.EXCLUDED)
+                takes = [(dead, None, _TAKES)]
+            passed = int(self.next_match and not initial and not blocks)
+            out += [(edge._replace(passed=passed), target, found.skipped, (*found.choices, kind), place) for edge, target, kind in takes]
         if self.copies.extra >= 0 and not initial and config.cost + self.approx.extra <= self.approx.bound:
             edge = Edge(self.copies.extra, self.copies.extra)
             out.append((edge, config._replace(cost=config.cost + self.approx.extra, extra=True), (), (), 0))
@@ -264,7 +296,7 @@ class _Skipping:
             penalty = self.approx.violation[a]
             ways = [(violated._replace(checks=(*way.checks, (guess.copies[a], 0))), 0)] + [(violated, penalty)] * (penalty > 0)
         else:
-            ways = [(after, 0) for after in onward(self.program, way, initial, True)]
+            ways = [(after, 0) for after in onward(self.program, way, initial, not self.next_match)]
         return [
             _Reached(after, item.missed, item.cost + more, item.skipped, (*item.choices, number)) for number, (after, more) in enumerate(ways)
         ]

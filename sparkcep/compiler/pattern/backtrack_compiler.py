@@ -21,7 +21,7 @@ MAX_INSTRUCTIONS = 100_000
 
 def compile_pattern(
     tree: tuple, variables: tuple[str, ...], *, runs: bool = True, windows: int = 0, next_match: bool = False,
-    whole_orders: bool = False,
+    whole_orders: bool = False, copies: bool = False,
 ) -> p.Program:
     """Compiles a pattern tree (:mod:`sparkcep.plan.records`).
 
@@ -33,20 +33,22 @@ def compile_pattern(
         next_match: compile for SKIP TILL NEXT MATCH. PERMUTE then chooses its order before its first row, and the body of a
             ``*`` loop ends in a SPLIT of its own, which marks the end of an iteration.
         whole_orders: PERMUTE chooses its order before its first row also if each element takes one row.
+        copies: with ``next_match``, each iteration that a quantifier's bounds count has instructions of its own.
 
     Raises:
         ClauseError: if the pattern needs too many instructions, or its nested bounds too many bits of state.
     """
-    return _Compiler(variables, runs, windows, next_match, whole_orders or next_match).run(tree)
+    return _Compiler(variables, runs, windows, next_match, whole_orders or next_match, copies).run(tree)
 
 
 class _Compiler:
-    def __init__(self, variables: tuple[str, ...], with_runs: bool, windows: int, next_match: bool, whole_orders: bool) -> None:
+    def __init__(self, variables: tuple[str, ...], with_runs: bool, windows: int, next_match: bool, whole_orders: bool, copies: bool) -> None:
         self.variables = variables
         self.with_runs = with_runs
         self.next_match = next_match
         self.whole_orders = whole_orders
-        self.again: dict[int, int] = {}
+        self.copies = copies
+        self.again: dict[int, tuple[int, int]] = {}
         self.inside = 1 if windows else 0  # mask of the windows around the instruction
         self.windows: list[int] = []
         self.code: list[list[int]] = []
@@ -167,7 +169,7 @@ class _Compiler:
 
     def _lead_back(self, body: int, greedy: bool) -> None:
         """Emits the end of a loop's body: repeat the body or leave the loop."""
-        self.again[len(self.code)] = body
+        self.again[len(self.code)] = body, len(self.code)
         self._split(body, len(self.code) + 1, greedy)
 
     def _repeat(self, tree: Repeat, flags: int, excluded: int) -> None:
@@ -179,6 +181,9 @@ class _Compiler:
         if inner[0] == "var" and self.with_runs:
             self.runs.append([inner[1], inside, flags, low, -1 if high is None else high, int(greedy)])
             self._emit(p.RUN, len(self.runs) - 1, 0, self._state())
+            return
+        if self.copies and (high is not None or low > 1):
+            self._copied(tree, flags, excluded)
             return
         empty = nullable(item)
         if (low, high) == (0, 1) or ((low, high) == (0, None) and not empty):
@@ -209,6 +214,23 @@ class _Compiler:
         self._emit_tree(item, flags | flag, excluded)
         self._emit(p.NEXT, loop, at)
         self.code[at][2] = len(self.code)
+
+    def _copied(self, tree: Repeat, flags: int, excluded: int) -> None:
+        """Emits a copy of the item for each counted iteration.
+
+        A SPLIT before each copy but the first marks the end of an iteration.
+        """
+        item, low, high, greedy = tree.item, tree.low, tree.high, tree.greedy
+        splits = []
+        for number in range(low if high is None else high):
+            at = self._emit(p.SPLIT, len(self.code) + 1, len(self.code) + 1, self._state()) if number or number >= low else -1
+            splits += [at] if number >= low else []
+            unbounded = high is None and number == low - 1
+            self._emit_tree(tree._replace(low=1) if unbounded else item, flags, excluded)
+            if number:
+                self.again[at] = at + 1, len(self.code)
+        for at in splits:
+            self._split(at + 1, len(self.code), greedy, at)
 
     def _permute(self, items: tuple, flags: int, excluded: int) -> None:
         width = 0 if all(map(straight, items)) and not self.whole_orders else len(items).bit_length()

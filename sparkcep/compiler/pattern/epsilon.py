@@ -95,7 +95,8 @@ def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int,
     while True:
         op = program.code[pc, 0]
         if pc in program.again:
-            return _beginning(program, (program.again[pc], regs), pc)
+            body, end = program.again[pc]
+            return _beginning(program, (body, regs), end)
         if op == p.NEXT:
             ((at, done),) = steps(program, pc, regs, False)
             for body, inside in steps(program, at, done, False):

@@ -80,7 +80,8 @@ class Program:
         windows: for each instruction, the mask of the windows around it.
         window_bits: for each window its register bit, which the first row of the window raises.
         ands: for each conjunction the next instruction, the (number, first instruction) of each side, and the windows around it.
-        again: maps each SPLIT that leads back into a loop to the start of the loop's body.
+        again: maps each SPLIT at the end of an iteration that may repeat to the first instruction of the next iteration and the
+            instruction where that one ends.
     """
 
     variables: tuple[str, ...]
@@ -96,7 +97,7 @@ class Program:
     windows: tuple[int, ...] = ()
     window_bits: tuple[int, ...] = ()
     ands: tuple[tuple, ...] = ()
-    again: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    again: Mapping[int, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
 
     def dump(self) -> str:
         """A numbered listing, one instruction per line."""

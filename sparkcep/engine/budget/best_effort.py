@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
 from sparkcep.compiler.liveness import live_windows
-from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_TARGET, E_VAR, Net
+from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_PASSED, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
 from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
 from sparkcep.engine.budget.feedback import check_clock, feedback_of
@@ -63,8 +63,8 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
     ways = net.ways if negation_rules is None else negation_rules.ways()
     front = front_arrays(net)
     edges, source = net.edges, front.source
-    costs = np.array([min(net.at_cost[target]) if v >= 0 else 0 for v, target in edges[:, [E_VAR, E_TARGET]].tolist()], dtype=np.int64)
-    taking = np.flatnonzero(edges[:, E_VAR] >= 0)
+    costs = np.array([min(net.at_cost[target], default=0) if v >= 0 else 0 for v, target in edges[:, [E_VAR, E_TARGET]].tolist()], dtype=np.int64)
+    taking = takes_rows(net)
     order = taking[np.lexsort((taking, costs[taking], ways[taking], source[taking], edges[taking, E_VAR]))]
     pairs = np.stack([edges[order, E_VAR], source[order]], axis=1)
     heads = np.flatnonzero(np.r_[True, (np.diff(pairs, axis=0) != 0).any(axis=1)]) if len(order) else order
@@ -75,15 +75,24 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
     levels = np.unique(costs[taking])
     slots = np.zeros(len(edges), dtype=np.int64)
     for node in range(net.nodes):
-        own = [e for e in net.edges_of(node) if edges[e, E_VAR] >= 0]
-        slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if own else 0
+        own = taking[source[taking] == node]
+        slots[own] = np.unique(np.stack([places[own], costs[own]], axis=1), axis=0, return_inverse=True)[1].reshape(-1) if len(own) else 0
     apart = _apart(prepared, net, negation_rules) if proxies else np.ones(len(edges), dtype=np.uint8)
     original = np.array([net.copies.original[v] if v >= 0 else NONE for v in edges[:, E_VAR].tolist()], dtype=np.int64)
     ranks = np.array([net.sources[net.first_source[e] : net.first_source[e + 1], 2].min(initial=1 << 31) for e in range(len(edges))], dtype=np.int64)
+    # The start does not wait for a row.
+    blocking = np.flatnonzero((edges[:, E_VAR] >= 0) & (edges[:, E_PASSED] == 0) & (source > 0)) if prepared.plan.selection.strategy == "NEXT" else taking[:0]
+    blocking = blocking[np.argsort(edges[blocking, E_VAR], kind="stable")]
+    by_blocker = np.searchsorted(edges[blocking, E_VAR], np.arange(len(net.variables) + 1)).astype(np.int64)
     return searching.BudgetNet(
         edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), ways,
-        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks,
+        places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks, by_blocker, np.stack([source[blocking], blocking], axis=1).astype(np.int64),
     )  # fmt: skip
+
+
+def takes_rows(net: Net) -> np.ndarray:
+    """The edges that take a row and do not lead to a dead end. int64."""
+    return np.array([e for e in range(len(net.edges)) if net.edges[e, E_VAR] >= 0 and net.at_cost[net.edges[e, E_TARGET]]], dtype=np.int64)
 
 
 def _apart(prepared: Prepared, net: Net, negation_rules: NegationRules | None) -> np.ndarray:
@@ -137,11 +146,11 @@ class BestEffort:
         self.front = Frontier(task)
         self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
-        self.costs = np.unique(self.net.costs[self.net.edges[:, E_VAR] >= 0])
+        taking = takes_rows(task.prepared.strategy.automaton)
+        self.costs = np.unique(self.net.costs[taking])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None
         if approx.budget is not None and approx.budget.history:
-            taking = self.net.edges[:, E_VAR] >= 0
             levels = np.searchsorted(self.costs, self.net.costs[taking]).tolist()
             stands = CandidatePlaces(self.costs, int(self.net.places.max(initial=0)), frozenset(zip(self.net.places[taking].tolist(), levels)), shortest(task.prepared.strategy.automaton))
             self.reader = HistoryReader(task, stands, approx.budget.history, approx.budget.published)

@@ -50,7 +50,7 @@ def courses(net: Net, budget: BudgetNet, approx: Approx) -> Distances:
     """
     after: dict[int, set[int]] = {0: set()}
     over, skips = set(), {}
-    for e in (e for e in range(len(net.edges)) if net.edges[e, E_VAR] >= 0):
+    for e in np.flatnonzero(budget.places).tolist():
         place, cost, target = int(budget.places[e]), int(budget.costs[e]), net.edge(e).target
         skips[place] = approx.missing[int(budget.variables[e])]
         behind = after.setdefault(place, set())
@@ -80,7 +80,7 @@ class Explorer:
 
     def __init__(self, net: Net, budget: BudgetNet, approx: Approx) -> None:
         self.courses = courses(net, budget, approx)
-        self.levels = {cost: i for i, cost in enumerate(np.unique(budget.costs[net.edges[:, E_VAR] >= 0]).tolist())}
+        self.levels = {cost: i for i, cost in enumerate(np.unique(budget.costs[budget.places > 0]).tolist())}
         self.net, self.budget = net, budget
         self.numbers: dict[tuple[int, int, int], int] = {}
         self.options: list[tuple[int, int, int]] = []
@@ -90,7 +90,7 @@ class Explorer:
         self.behind = np.full(len(net.edges), NONE, dtype=np.int64)
         for e in range(len(net.edges)):
             edge = net.edge(e)
-            if edge.variable >= 0 and self.courses.after[int(budget.places[e])]:
+            if budget.places[e] and self.courses.after[int(budget.places[e])]:
                 self.behind[e] = self._standing(edge.target, int(budget.places[e]), int(budget.costs[e]))
 
     def _standing(self, node: int, place: int, cost: int) -> int:

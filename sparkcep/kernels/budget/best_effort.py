@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.compiler.net.net import E_COST
-from sparkcep.kernels.budget.candidates import collect, forget_candidates
+from sparkcep.kernels.budget.candidates import collect, end_blocked, forget_candidates
 from sparkcep.kernels.budget.choice import choose, find_features
 from sparkcep.kernels.budget.exploration import agent_begins, dismiss_agents, explore, seed_agents
 from sparkcep.kernels.budget.features import Clock
@@ -104,6 +104,8 @@ class BudgetNet(NamedTuple):
         slots: int64 (edges), place and cost among those of the node.
         variables: int64 (edges), the variable of the pattern that takes the row.
         ranks: int64 (edges), the rank of the choices made on the way; smaller is preferred.
+        by_blocker: int64 (variables + 1), the stretches of ``blockers`` for each variable.
+        blockers: int64 (n, 2), under SKIP TILL NEXT a node, and an edge whose row its runs may not ignore.
     """
 
     edges: np.ndarray
@@ -123,6 +125,8 @@ class BudgetNet(NamedTuple):
     slots: np.ndarray
     variables: np.ndarray
     ranks: np.ndarray
+    by_blocker: np.ndarray
+    blockers: np.ndarray
 
 
 class HistoryArrays(NamedTuple):
@@ -458,7 +462,7 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                         break
                     if ground.heap[i] == seed and state[K_ENTRIES] > entries:
                         agent_begins(ground.candidates[seed, A_EDGE], row, agents, net, looking, negations, classes, runs, state)
-                if added < 0:
+                if added < 0 or not end_blocked(row, low, high, here, net, looking, classes, state):
                     outcome = ERROR
                     break
                 settle(row, added, proxies, merging, looking, classes, learned, runs, state)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparkcep.compiler.net.net import E_AT_START
+from sparkcep.compiler.net.net import E_AT_START, E_VAR
 from sparkcep.kernels.budget.layout import A_CLASS, A_EDGE, A_ENTRY, T_END, T_FIRST, T_NODE
 from sparkcep.kernels.budget.negation import blocked
 from sparkcep.kernels.common.run_chains import NONE
-from sparkcep.kernels.frontier.frontier import inside, timed
+from sparkcep.kernels.frontier.frontier import fulfils, inside, timed
 from sparkcep.kernels.frontier.payload import preferred
-from sparkcep.kernels.frontier.run_classes import I_AFTER, unlink
+from sparkcep.kernels.frontier.run_classes import I_AFTER, I_NODE, I_OVER, bury, unlink
 from sparkcep.kernels.jit.cache import embedded
 
 
@@ -93,6 +93,59 @@ def collect(row, here, proxies, net, looking, negations, classes, runs, ground, 
         here >>= 1
         v += 1
     return count
+
+
+@embedded
+def _accepts(place, e, row, low, high, net, looking, classes, state):
+    """1 if a run may not ignore the row because of an edge, 0 if it may, negative for an error."""
+    v = net.edges[e, E_VAR]
+    if not inside(place, e, row, net.edges, looking, classes) or not timed(e, row, net.edges, looking):
+        return 0
+    if looking.conditions.entry[v] < 0:
+        return 1
+    return fulfils(place, v, e, row, low, high, net.edges, looking, state)
+
+
+@embedded
+def is_stopped(place, row, low, high, here, net, looking, classes, state):
+    """Whether a waiting run may not ignore the row (SKIP TILL NEXT): 1, 0, or negative for an error."""
+    for v in range(net.by_blocker.shape[0] - 1):
+        if (here >> v) & 1 == 0:
+            continue
+        for k in range(net.by_blocker[v], net.by_blocker[v + 1]):
+            if net.blockers[k, 0] == classes.info[place, I_NODE]:
+                got = _accepts(place, net.blockers[k, 1], row, low, high, net, looking, classes, state)
+                if got != 0:
+                    return got
+    return 0
+
+
+@embedded
+def end_blocked(row, low, high, here, net, looking, classes, state):
+    """Ends the waiting runs that may not ignore the row (SKIP TILL NEXT), whether they were tried or not. That is not a check.
+
+    Returns False for an error.
+    """
+    if net.blockers.shape[0] == 0:
+        return True
+    some = False
+    for v in range(net.by_blocker.shape[0] - 1):
+        if (here >> v) & 1 == 0:
+            continue
+        for k in range(net.by_blocker[v], net.by_blocker[v + 1]):
+            place = classes.head[0, net.blockers[k, 0]]
+            while place != NONE:
+                if classes.info[place, I_OVER] == 0 and row <= classes.until[place]:
+                    got = _accepts(place, net.blockers[k, 1], row, low, high, net, looking, classes, state)
+                    if got < 0:
+                        return False
+                    if got == 1:
+                        classes.info[place, I_OVER] = 1
+                        some = True
+                place = classes.info[place, I_AFTER]
+    if some:
+        bury(False, row, classes, state)
+    return True
 
 
 @embedded

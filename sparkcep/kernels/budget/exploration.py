@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparkcep.compiler.net.net import E_AT_START, E_TARGET, E_VAR
+from sparkcep.kernels.budget.candidates import is_stopped
 from sparkcep.kernels.budget.features import code_of, when
 from sparkcep.kernels.budget.layout import A_CLASS, A_EDGE, Q_AGENTS, Q_SAVED, V_VISITS
 from sparkcep.kernels.budget.negation import blocked, distinguish
@@ -178,6 +179,13 @@ def explore(count, checks, part, row, low, high, here, proxies, arrays, state):
         if took < 0:
             return np.int64(-1)
         used += took
+        if goes_on and net.blockers.shape[0] > 0 and agents.alive[kept, G_CLASS] == place:
+            got = is_stopped(place, row, low, high, here, net, arrays.looking, classes, state)
+            if got < 0:
+                return np.int64(-1)
+            if got == 1:
+                give_back(place, classes, state)
+                goes_on = False
         if goes_on:
             kept += 1
         else:

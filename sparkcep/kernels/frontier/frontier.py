@@ -361,6 +361,20 @@ def _replace(row, head, count, when, net, classes, runs, state):
 
 
 @embedded
+def _end_blocked(here, head, net):
+    """Ends the runs of nodes that may not ignore a row, under SKIP TILL NEXT if each node's class is its run."""
+    v = 0
+    while here != 0:
+        if here & 1 == 1:
+            for k in range(net.by_first[v], net.by_first[v + 1]):
+                e = net.by_edge[k]
+                if net.edges[e, E_PASSED] == 0:
+                    head[net.source[e]] = NONE
+        here >>= 1
+        v += 1
+
+
+@embedded
 def _end_all(head, looking, classes, state):
     """Ends all runs of a partition."""
     if looking is not None:
@@ -440,6 +454,8 @@ def front_partitions(
                         state[R_OVER] = 0
                 if runs is not None:
                     if looking is None:
+                        if strategy == NEXT:
+                            _end_blocked(here, head, net)
                         _replace(row, head, count, when, net, classes, runs, state)
                 if looking is not None:
                     _settle(row, head, count, merging, when, looking, classes, numbers, graph, runs, state)

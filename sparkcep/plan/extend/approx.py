@@ -31,8 +31,6 @@ def check_approx(clause: MatchClause) -> None:
     if (k := _number(clause, approx.k)) is None or k < 0:
         raise _fail(clause, approx.k.span, f"APPROX takes a number of errors, 0 or more, not {approx.k.span.of(clause.text)}")
     selection = clause.selection
-    if selection is not None and selection.strategy == "NEXT":
-        raise _fail(clause, approx.span, "APPROX cannot be used with SKIP TILL NEXT MATCH. Write SKIP TILL ANY MATCH or STRICT CONTIGUITY")
     if selection is not None and (selection.report == "FIRST" or (selection.report == "ALL" and approx.report in (PROXY, PER_ERROR, BUNDLES))):
         raise _fail(
             clause, selection.span,

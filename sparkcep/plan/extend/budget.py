@@ -188,6 +188,8 @@ def _parts(clause: MatchClause) -> list[Part]:
         "PATTERN": _words(clause.pattern.span.of(clause.text)), "DEFINE": repr((defines, subsets)), "WINDOW": window,
         "APPROX": str(number(approx.k, clause.text, clause.parameters)), "WEIGHTS": repr(weights),
     }
+    if clause.selection is not None and clause.selection.strategy == "NEXT":
+        texts["SELECTION"] = clause.selection.strategy
     return [Part(name, hashlib.sha256(text.encode()).hexdigest()[:12]) for name, text in texts.items()]
 
 

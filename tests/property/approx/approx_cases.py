@@ -24,7 +24,7 @@ from sparkcep.sql.prefilter.slices import OWN, cut
 from tests.oracle import approx as oracle
 from tests.oracle import expr, pattern, selection
 from tests.oracle.approx import Approx, cost_of_nothing
-from tests.oracle.selection import ANY, STRICT, Budget
+from tests.oracle.selection import ANY, NEXT, STRICT, Budget
 from tests.property.in_process import _array, _is_boolean, _portable, in_slices, little_by_little, unguarded
 from tests.support.caught import without_catching
 
@@ -33,7 +33,7 @@ COLUMNS = ("p", "id", "t", "v", "w", "s")
 LONGEST = 8  # rows of a partition, less one
 BUDGET = 60_000  # steps of the oracle: to spell out a pattern, and for one partition
 
-_STRATEGY_TEXT = {STRICT: "STRICT CONTIGUITY", ANY: "SKIP TILL ANY MATCH"}
+_STRATEGY_TEXT = {STRICT: "STRICT CONTIGUITY", NEXT: "SKIP TILL NEXT MATCH", ANY: "SKIP TILL ANY MATCH"}
 _ERRORS = ["0", "0.5", "1", "1", "1.5", "2", "2", "2", "3", "3"]
 _WEIGHTS = ["0.5", "0.75", "1.25", "1.5", "2", "2", "3"]
 
@@ -160,7 +160,7 @@ def random_case(rng, *, strategy=None, report=None, shapes=("letters", "plain", 
 
 def _random_case(rng, strategy, report, shapes):
     strategy = strategy or rng.choice([ANY, ANY, ANY, STRICT, STRICT])
-    shape = rng.choice([s for s in shapes if strategy == ANY or s != "negation"])
+    shape = rng.choice([s for s in shapes if strategy != STRICT or s != "negation"])
     names = ["A", "B", "C", "D"][: rng.choice([2, 3, 3, 4, 4])]
     negated = []
     if shape == "letters":

@@ -19,7 +19,7 @@ from sparkcep.plan.extend.budget import HISTORY_COLUMN
 from sparkcep.settings import DEFAULT
 from tests.oracle import budget as oracle
 from tests.oracle import pattern
-from tests.oracle.selection import ANY
+from tests.oracle.selection import ANY, NEXT
 from tests.property.approx import approx_cases
 from tests.property.approx.test_approx_differential import Tally
 from tests.selection import first
@@ -29,18 +29,18 @@ _VECTOR = [("place", pa.int32()), ("errors", pa.float64()), ("remaining", pa.int
 HISTORY_TYPE = pa.list_(pa.struct([("pattern", pa.string()), *_VECTOR, ("bundles", pa.list_(pa.int32()))]))
 
 
-def budgeted_case(rng, shapes=("letters", "plain")):
+def budgeted_case(rng, shapes=("letters", "plain"), strategy=ANY):
     """A random clause that a BUDGET goes with, with more checks than it has candidates."""
     while True:
-        case = approx_cases.random_case(rng, strategy=ANY, shapes=shapes)
+        case = approx_cases.random_case(rng, strategy=strategy, shapes=shapes)
         if case.window is not None:
             return case.with_(checks=ENOUGH)
 
 
-def compare(rng, queries, count, *shapes) -> Tally:
+def compare(rng, queries, count, *shapes, strategy=ANY) -> Tally:
     tally = Tally()
     while tally.pairs < queries * count * 0.8:
-        case = budgeted_case(rng, shapes or ("letters", "plain"))
+        case = budgeted_case(rng, shapes or ("letters", "plain"), strategy)
         try:
             search = strategy_of(make_plan(parse_clause(case.to_sql()))).search
         except ClauseError as error:
@@ -61,6 +61,13 @@ def test_with_enough_checks_nothing_is_left_out(seed):
 @pytest.mark.parametrize("seed", first(range(22), 0, wider=1))
 def test_with_enough_checks_nothing_is_left_out_beside_a_negation(seed):
     tally = compare(random.Random(f"enough without {seed}"), 30, 40, "negation")
+    assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs
+
+
+@pytest.mark.parametrize("shapes", [("letters", "plain"), ("negation",)])
+@pytest.mark.parametrize("seed", first(range(8), 0, wider=1))
+def test_with_enough_checks_nothing_is_left_out_under_skip_till_next(seed, shapes):
+    tally = compare(random.Random(f"enough next {seed} {shapes}"), 20, 40, *shapes, strategy=NEXT)
     assert tally.matched >= 0.35 * tally.pairs and tally.wrong >= 0.25 * tally.pairs
 
 

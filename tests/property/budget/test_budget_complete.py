@@ -14,6 +14,7 @@ from sparkcep.compiler.strategy import strategy_of
 from sparkcep.engine.factory import match_table
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
+from tests.oracle.selection import ANY, NEXT
 from tests.property.approx import approx_cases
 from tests.property.approx.approx_cases import ALL, BUNDLES
 from tests.property.budget.test_budget import budgeted_case
@@ -31,10 +32,10 @@ def matches(rows) -> list[tuple[bool, tuple]]:
     return [(some[0].get("complete", True), tuple(repr(sorted((n, v) for n, v in row.items() if n not in ("m", "complete", *OF_WAYS))) for row in some)) for some in found.values()]
 
 
-def compare(rng, pairs, shapes=("letters", "plain")) -> Counter:
+def compare(rng, pairs, shapes=("letters", "plain"), strategy=ANY) -> Counter:
     tally: Counter = Counter()
     while tally["pairs"] < pairs:
-        case = budgeted_case(rng, shapes).with_(checks=0)
+        case = budgeted_case(rng, shapes, strategy).with_(checks=0)
         if case.report == BUNDLES:
             continue  # what is complete of one may be a part of a greater one
         under = case.with_(checks=rng.choice([1, 1, 2, 3]), complete=True, explore=rng.random() < 0.6)
@@ -67,6 +68,12 @@ def test_complete_matches_have_the_rows_and_errors_they_have_without_a_budget(se
 @pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_complete_matches_with_a_negation(seed):
     tally = compare(random.Random(f"complete without {seed}"), 300, ("negation",))
+    assert tally["complete"] >= 50 and tally["lost"] >= 50
+
+
+@pytest.mark.parametrize("seed", first(range(8), 0, wider=1))
+def test_complete_matches_under_skip_till_next(seed):
+    tally = compare(random.Random(f"complete next {seed}"), 500, ("letters", "plain", "negation"), NEXT)
     assert tally["complete"] >= 50 and tally["lost"] >= 50
 
 

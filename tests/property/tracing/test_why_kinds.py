@@ -173,7 +173,7 @@ def random_approximate(rng: random.Random):
             break
     defines = {name: expr.random_condition(rng, name, names, rng.choice(["row", "row", "prev"])) for name in pattern.variables(p) if rng.random() < 0.8}
     window = rng.choice([None, ("rows", 3), ("rows", 4), ("range", 3)])
-    strategy = rng.choice([selection.ANY, selection.ANY, selection.STRICT])
+    strategy = rng.choice([selection.ANY, selection.ANY, selection.STRICT, selection.NEXT])
     report = rng.choice(["", "", "PROXY MATCHES PER ERROR", "ALL MATCHES"])
     k = min(rng.choice([0, 0, 1, 2]), int(cost) - 1)
     if rng.random() < 0.3:  # PROXY MATCHES leaves many matches out
