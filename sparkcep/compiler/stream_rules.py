@@ -20,13 +20,13 @@ from sparkcep.compiler.searches import (
     EVERY,
 )
 from sparkcep.compiler.strategy import Strategy, placed_strategy
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.errors import SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError
 from sparkcep.plan.extend.approx import ALL, BUNDLES
 from sparkcep.plan.extend.budget import HISTORY
 from sparkcep.plan.json import read
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.reach import Reach, back_of_measures
+from sparkcep.plan.reach import Reach, back_of_measures, looks_ahead
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
 from sparkcep.plan.split.fallible import spoken
 
@@ -44,9 +44,7 @@ def check_stream(plan: Plan) -> None:
     if has(plan.pattern, "end"):
         raise _wrong(plan, "$ is the end of a partition, which a stream never reaches. Leave $ out", at=place_of(plan, "$"))
     if plan.unfinished is not None:
-        shown = plan.unfinished
-        message = f"SHOW {shown.report} MATCHES {YET}, with AS OF the time that the table is complete up to"
-        raise ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
+        _check_unfinished(plan)
     if plan.changes is not None:
         _check_changes(plan)
     for message, there in _families(plan):
@@ -99,6 +97,17 @@ def check_table(plan: Plan) -> None:
     if budget is not None and budget.pace is not None and budget.pace.per == "BATCH":
         message = "BUDGET ... PER BATCH limits the micro-batches of a stream, and this is a table. Write PER PARTITION for all rows of a partition, or PER ROW"
         raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=budget.line, column=budget.column, fragment=budget.text)
+
+
+def _check_unfinished(plan: Plan) -> None:
+    """Raises ClauseError for unfinished matches that a stream cannot report."""
+    shown, what = plan.unfinished, f"SHOW {plan.unfinished.report} MATCHES"
+    place = {"line": shown.line, "column": shown.column, "fragment": shown.text}
+    if shown.dated:
+        raise ClauseError("UNFINISHED", f"over a stream the watermark is the clock of {what}. Leave AS OF out", sqlstate=SYNTAX, **place)
+    if any(looks_ahead(plan.pattern, condition, len(plan.variables)) for condition in plan.conditions):
+        message = f"{what} with NEXT in DEFINE {YET}, with AS OF the time that the table is complete up to"
+        raise ClauseError("STREAM", message, sqlstate=UNSUPPORTED, **place)
 
 
 def _check_changes(plan: Plan) -> None:
@@ -242,7 +251,7 @@ def _kept_of_budget(plan: Plan, ever: str) -> list[str]:
 
 
 _WORDS = {
-    "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows returned for a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
+    "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows returned for a match", "unfinished": "SHOW UNFINISHED or TIMEOUT MATCHES", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
     "arcs": "ARCS FROM", "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }
