@@ -177,6 +177,12 @@ def warnings(plan: Plan) -> list[str]:
     window, ahead = window_of(plan), Reach.of(plan).ahead
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("the clause has LIFETIME TO: a row whose end is NULL is kept as long as a match in progress contains it")
+    elif window.kind != MICROS and not plan.idle and plan.unfinished is not None:
+        bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
+        found.append(
+            f"the clause has {bound}: an open match waits for future rows of its key. It is not reported, and its rows and all later ones are kept until then. "
+            f"Add WINDOW INTERVAL '...', or set {IDLE}"
+        )
     elif window.kind != MICROS and not plan.idle:
         bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
         found.append(f"the clause has {bound}: a match that may grow waits for future rows of its key, and its rows are kept until then. Add WINDOW INTERVAL '...', or set {IDLE}")
@@ -195,6 +201,9 @@ def kept(plan: Plan) -> list[str]:
     searched_again = strategy.search == BUDGETED or (emission.resume == RECOMPUTE and not ranks)
     times = 2 if emission.looks_behind and not ranks else 1
     what = ("rows of the last two windows" if times > 1 else "rows of the last window") if searched_again else "rows of a match in progress"
+    since = "them" if searched_again else "its first row"
+    if plan.unfinished is not None:
+        what, since = "rows from the first start row on that has an open match", "that row"
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark passes the end of its first row's lifetime")
     elif ranks:
@@ -203,11 +212,13 @@ def kept(plan: Plan) -> list[str]:
         further = f", or that wait for {ahead} more {'row' if ahead == 1 else 'rows'} of the key after {'their WINDOW' if emission.late else 'them'}" if ahead else ""
         lines.append(f"rows of the windows that have not ended{waits}{further}{before}")
     elif window.kind == MICROS:
-        lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} past {'them' if searched_again else 'its first row'}")
+        lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} past {since}")
     elif window.kind == NO_WINDOW:
         lines.append(f"{what}, until rows of its key end it or the key is idle (without WINDOW)" if plan.idle else f"{what}, until rows of its key end it (without WINDOW)")
     else:
         lines.append(f"{what}, until {times * int(window.size)} rows of its key have arrived")
+    if plan.unfinished is not None and plan.skip.mode != "next_row":
+        lines.append("up to which of these rows unfinished matches were reported")
     if strategy.search == BUDGETED:
         lines += _kept_of_budget(plan, ever)
     if plan.automaton is not None and plan.automaton.expires:

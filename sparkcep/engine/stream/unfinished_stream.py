@@ -101,7 +101,7 @@ class UnfinishedStream(Operator):
         at[matches.events[:, E_START]], counts[matches.events[:, E_START]] = matches.events[:, E_LABELS], matches.events[:, E_ROWS]
         nothing = np.full(chunk.parts, NOTHING_DUE)
         growing = kernels.Growing(
-            opens[:, layout.O_START].copy(), chunk.going.astype(np.uint8), at, counts, matches.rows, matches.labels, opens[:, layout.O_COVERED].copy(),
+            np.where(chunk.cut, -1, chunk.offsets[:-1]), opens[:, layout.O_START].copy(), chunk.going.astype(np.uint8), at, counts, matches.rows, matches.labels, opens[:, layout.O_COVERED].copy(),
             high.copy(), nothing, np.zeros(2, dtype=np.int64),
         )
         starts = kernels.Starts(tried, before + np.repeat(opens[:, layout.O_NUMBER], sizes), self.batch.all_starts)

@@ -117,6 +117,7 @@ class Growing(NamedTuple):
     ends at the first such row.
 
     Attributes:
+        first: int64 (partitions), the first row, -1 if it was dropped.
         begin: int64 (partitions), the first start row.
         going: uint8 (partitions), 1 if the partition may get more rows.
         match: int64 (rows), where the match that begins with a row has its labels; -1 for a row without a match.
@@ -128,6 +129,7 @@ class Growing(NamedTuple):
         found: int64 (2), whether a run of a start row is open, and when the last window of such runs ends.
     """
 
+    first: np.ndarray
     begin: np.ndarray
     going: np.ndarray
     match: np.ndarray
@@ -176,6 +178,9 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
     part, s = state[S_PART], state[S_START]
     while part < parts:
         low, high = offsets[part], offsets[part + 1]
+        head = low
+        if growing is not None:
+            head = growing.first[part]
         while s < high:
             shown = starts.tried[s] != 0 and (starts.all or s >= state[S_COVERED])
             wanted = shown
@@ -186,7 +191,7 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
                 continue
             state[S_NUMBER] = starts.numbers[s]
             outcome, size = _from_row(
-                s, low, high, clock.now[part], net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state, growing
+                s, low, high, head, clock.now[part], net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state, growing
             )
             if growing is not None and outcome == DONE:
                 if growing.found[0] != 0 and growing.going[part] != 0:
@@ -229,7 +234,7 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
 
 
 @kernel
-def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
+def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
     """Searches the farthest run from row ``s``: (outcome, its rows). 0 rows if no variable takes the row.
 
     If ``growing`` knows a match that begins there, only the runs before it are searched.
@@ -324,7 +329,7 @@ def _from_row(s, low, high, now, net, strategy, remembers, max_steps, spans, neg
             if several:
                 frames[depth, F_EDGE] = first[node + 1]
                 continue
-        if v < 0 or (edges[e, E_AT_START] != 0 and s != low):
+        if v < 0 or (edges[e, E_AT_START] != 0 and s != head):
             frames[depth, F_EDGE] += 1
             continue
         stop = s + 1 if depth == 0 else window_end(e, depth, stop_all, edges, work.opened, spans.windows)

@@ -78,10 +78,15 @@ def comparable(rows: list[dict]) -> list:
     return [{name: value if name != "ended" or value is None or isinstance(value, int) else int(value.value) // 1000 if hasattr(value, "value") else round(value.timestamp() * 1e6) for name, value in row.items()} for row in rows]
 
 
+def without_clock(text: str):
+    """The plan of a statement over a stream, whose rows lack the clock: the watermark is the clock."""
+    plan = planned(text)
+    return replace(plan, inputs=tuple(column for column in plan.inputs if column.name != CLOCK))
+
+
 def difference(query, text: str, rows: dict[int, list[dict]], rng: random.Random, counts: Counter) -> str | None:
     """How a stream differs from the definition; None if it does not."""
-    plan = planned(text)
-    plan = replace(plan, inputs=tuple(column for column in plan.inputs if column.name != CLOCK))  # the watermark is the clock
+    plan = without_clock(text)
     table = timed(plan, rows)
     if not table.num_rows:
         return None
@@ -118,6 +123,13 @@ def compared(rng: random.Random, counts: Counter, **wanted) -> str | None:
         return None if error.error_class == "SPARKCEP.STREAM" or "not supported yet" in str(error) else f"{text}\n{error}"
     counts["streams"] += 1
     return found
+
+
+def counted(rng: random.Random) -> tuple[str, int]:
+    """Compares a random clause. How many matches it has reported."""
+    counts: Counter = Counter()
+    assert compared(rng, counts) is None
+    return "a clause of the definition's", counts["MATCHED"] + counts["TIMED OUT"] + counts["BROKEN"]
 
 
 def main() -> int:
