@@ -55,6 +55,7 @@ class UnfinishedMatches:
         self.negated_after, self.mixed = _negated_after(net, len(task.plan.variables))
         self.at_once = _at_once(task, net)
         self.expected = [[task.plan.variables[v] for v in dict.fromkeys(net.edge(e).variable for e in net.edges_of(node)) if v != ACCEPT] for node in range(net.nodes)]
+        self.several = net.ambiguous and any(leaf.spec.kind == "expected" for leaf in task.plan.leaves)
         self.entries = MEMO_ENTRIES
 
     @property
@@ -259,7 +260,7 @@ class RunSearch(KernelLoop):
         self.state = np.zeros(layout.SELECTION_STATE, dtype=np.int64)
         if growing is not None:
             self.state[[layout.S_START, layout.S_COVERED]] = growing.begin[0], growing.covered[0]
-        self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late)
+        self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late, int(owner.several))
         self.scratch = scratch(prepared.conditions, rows + 2, entries=owner.entries, width=self.key)
         self.scratch.labels[:] = UNTAKEN
         self.work = kernels.RunWork(

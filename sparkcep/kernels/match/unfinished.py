@@ -3,7 +3,7 @@
 A run ends when it takes no further row. Then it has timed out, a row broke it, or it is open (see :func:`_ending`). Of the runs of
 a start row the farthest one is written: it took the deepest place, then lacks the fewest rows, then has the most rows, then is
 preferred. Open runs go before all others. Several ways through the pattern may take the same rows for the
-same variables. If they are equally far, the nodes of all of them are written.
+same variables. If they are equally far, the nodes of all of them are written: such ways are looked for once the best run is known.
 
 Runs that reach the same node with the same row, windows and values have the same ends before them. So a run is left out if an
 earlier one reached that state with a place at least as deep and at least as many rows.
@@ -70,6 +70,7 @@ class Places(NamedTuple):
         letters: int64 (nodes), the set of letters that edges of the node may take.
         levels: how many depths there are.
         at_once: int64 (edges), the negated variables that look at the match, but only at variables that take no further row.
+        several: 1 if several ways through the pattern may take equal rows for equal variables, and their nodes are wanted.
     """
 
     deep: np.ndarray
@@ -78,6 +79,7 @@ class Places(NamedTuple):
     letters: np.ndarray
     levels: int
     at_once: np.ndarray
+    several: int
 
 
 class Starts(NamedTuple):
@@ -244,14 +246,8 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
     here = (low, high, s)
     stop_all = spans.windows[0, s]
     size, best_open, best_deep, best_needed = np.int64(0), False, np.int64(-1), np.int64(0)
-    if state[S_ENTRIES] > 0:
-        forget(scratch.entries, scratch.table, state)
-    frames[0, F_NODE] = 0
-    frames[0, F_ROW] = s - 1
-    frames[0, F_EDGE] = first[0]
-    frames[0, F_NEXT] = s
-    frames[0, F_DEEP] = 0
-    frames[0, F_BITS] = 0
+    follows = False  # whether only ways with the rows and variables of the best run are looked for
+    _begin(s, first[0], frames, scratch, state)
     depth, steps = np.int64(0), np.int64(0)
     matched, complete = np.int64(-1), np.int64(-1)  # the edge that completes the match, at that depth
     if growing is not None:
@@ -268,7 +264,13 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
         if e == first[node + 1]:
             # ---- All edges were tried.
             if depth == 0:
-                break
+                if follows or size == 0 or places.several == 0:
+                    break
+                if growing is not None and growing.found[0] != 0:
+                    break
+                follows = True
+                _begin(s, first[0], frames, scratch, state)
+                continue
             stuck = np.int64(NEVER)
             if strategy == NEXT and p < stop_all:
                 if frames[depth, F_BITS] & _HELD == 0:
@@ -282,7 +284,7 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
             if growing is not None and depth == complete:
                 outcome = _open_before(depth, stuck, matched, strategy == ANY, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state, growing)
                 break
-            if several or frames[depth, F_BITS] & _TOOK == 0:
+            if (several or frames[depth, F_BITS] & _TOOK == 0) and (not follows or depth == size):
                 status, by, moment, ways = _ending(depth, node, first[node + 1], last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state)
                 if by < -1:
                     state[S_DETAIL] = by + 1
@@ -292,8 +294,8 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
                     growing.found[0] = 1
                     growing.found[1] = max(growing.found[1], moment)
                 deep, needed = frames[depth, F_DEEP], places.needed[node]
-                better = ways > 0 and (size == 0 or (status == OPEN and not best_open))
-                if ways > 0 and not better and (status == OPEN) == best_open:
+                better = ways > 0 and not follows and (size == 0 or (status == OPEN and not best_open))
+                if ways > 0 and not follows and not better and (status == OPEN) == best_open:
                     better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
                 if better:
                     size, best_open, best_deep, best_needed = depth, status == OPEN, deep, needed
@@ -305,15 +307,14 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
                     for d in range(1, depth + 1):
                         work.best_rows[d - 1] = frames[d, F_ROW]
                         work.best_labels[d - 1] = edges[frames[d - 1, F_EDGE], E_LABEL]
-                elif ways > 0 and depth == size and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
-                    same = True
-                    for d in range(1, depth + 1):
-                        same = same and work.best_rows[d - 1] == frames[d, F_ROW] and work.best_labels[d - 1] & 63 == edges[frames[d - 1, F_EDGE], E_LABEL] & 63
-                    for i in range(work.best[D_COUNT]):
-                        same = same and work.nodes[i] != node
-                    if same:
-                        work.nodes[work.best[D_COUNT]] = node
-                        work.best[D_COUNT] += 1
+                elif follows and ways > 0 and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
+                    count = work.best[D_COUNT]
+                    fresh = True
+                    for i in range(count):
+                        fresh = fresh and work.nodes[i] != node
+                    if fresh:
+                        work.nodes[count] = node
+                        work.best[D_COUNT] = count + 1
             labels[last] = UNTAKEN
             depth -= 1
             if strategy == ANY and depth > 0:
@@ -342,7 +343,7 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
                 outcome = ERROR
                 break
             if several:
-                stop = min(stop, refused + 1)
+                stop = min(stop - 1, refused) + 1
             elif refused < p:
                 crossed = np.int64(-1)
         while p < stop:
@@ -384,18 +385,21 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
         frames[depth, F_NEXT] = p
         open_windows(e, depth, p, edges, work.opened)
         target, deep = edges[e, E_TARGET], max(frames[depth, F_DEEP], places.deep[e])
-        if remembers:
+        known = np.int64(0)
+        if follows and (depth >= size or work.best_rows[depth] != p or work.best_labels[depth] & 63 != v):
+            known = np.int64(1)
+        elif remembers or follows:
             write_key(depth + 1, target, p, stop_all, net.live, scratch, work.opened, clock.differing)
             known = _reached(deep, depth + 1, places.levels, scratch, work.reached, state)
             if known < 0:
                 outcome = GROW
                 break
-            if known == 1:
-                if several:
-                    frames[depth, F_NEXT] += 1
-                else:
-                    frames[depth, F_EDGE] += 1
-                continue
+        if known == 1:
+            if several:
+                frames[depth, F_NEXT] += 1
+            else:
+                frames[depth, F_EDGE] += 1
+            continue
         labels[p] = edges[e, E_LABEL]
         depth += 1
         frames[depth, F_NODE] = target
@@ -441,6 +445,19 @@ def _open_before(depth, stuck, matched, several, stop_all, now, here, net, spans
             growing.found[0] = 1
             growing.found[1] = max(growing.found[1], moment)
     return DONE
+
+
+@embedded
+def _begin(s, edge, frames, scratch, state):
+    """Begins with the runs of row ``s``, whose first edge is given."""
+    if state[S_ENTRIES] > 0:
+        forget(scratch.entries, scratch.table, state)
+    frames[0, F_NODE] = 0
+    frames[0, F_ROW] = s - 1
+    frames[0, F_EDGE] = edge
+    frames[0, F_NEXT] = s
+    frames[0, F_DEEP] = 0
+    frames[0, F_BITS] = 0
 
 
 @embedded
