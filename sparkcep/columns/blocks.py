@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.errors import MatchRuntimeError
 
-MARK = int.from_bytes(b"scb2", "little")
+MARK = int.from_bytes(b"scb3", "little")
 _HEAD = np.dtype([("mark", "<i4"), ("rows", "<i4"), ("description", "<i4"), ("size", "<i4")])
 _TEXTS = ("string", "binary")
 _SOME, _ALL = 1, 2  # of a column's values are NULL
@@ -60,6 +60,21 @@ class Order(NamedTuple):
     nulls_first: bool
 
 
+class Struct(NamedTuple):
+    """A struct whose fields are columns.
+
+    Attributes:
+        present: a column that is NULL where the struct is.
+        fields: the name of each field, whether it may be NULL, and its column or struct.
+    """
+
+    present: int
+    fields: tuple[tuple[str, bool, int | Struct], ...]
+
+
+Part: TypeAlias = int | Struct  # what the engine gets as one column
+
+
 @dataclass(frozen=True)
 class Description:
     """The columns of all blocks of a task, and their order.
@@ -67,6 +82,7 @@ class Description:
     Attributes:
         types: of each column.
         sent: how many columns go to the engine. The others only order rows.
+        output: what the engine gets of these: columns, and structs of columns.
         keys: columns that are equal in all rows of a partition, and differ between partitions.
         order: ORDER BY.
         held: how many bytes of blocks a worker holds in memory.
@@ -74,6 +90,7 @@ class Description:
 
     types: tuple[ColumnType, ...]
     sent: int
+    output: tuple[Part, ...]
     keys: tuple[int, ...]
     order: tuple[Order, ...]
     held: int
@@ -87,17 +104,25 @@ class Description:
             order = tuple(Order(_place(column, types), bool(descending), bool(first)) for column, descending, first in given["order"])
             keys = tuple(_place(column, types) for column in given["keys"])
             sent, held = given["sent"], given["held"]
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+            output = tuple(_part_of(part, types[:sent]) for part in given["output"])
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             raise damaged("its description cannot be read") from error
         if not isinstance(sent, int) or not 0 <= sent <= len(types) or not isinstance(held, int):
             raise damaged("its description is wrong")
-        return Description(types, sent, keys, order, held)
+        return Description(types, sent, output, keys, order, held)
 
 
 def _place(column: int, types: tuple[ColumnType, ...]) -> int:
     if not isinstance(column, int) or not 0 <= column < len(types):
         raise IndexError
     return column
+
+
+def _part_of(given: int | dict, types: tuple[ColumnType, ...]) -> Part:
+    if not isinstance(given, dict):
+        return _place(given, types)
+    fields = tuple((str(name), bool(nullable), _part_of(part, types)) for name, nullable, part in given["fields"])
+    return Struct(_place(given["present"], types), fields)
 
 
 def _type(name: str, zone: str, large: bool) -> ColumnType:

@@ -28,7 +28,7 @@ from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.reach import Reach, back_of_measures, looks_ahead
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
-from sparkcep.plan.split.fallible import spoken
+from sparkcep.plan.split.fallible import spoken, untyped
 
 IDLE = "sparkcep.stream.idleTimeout"
 MAX_WIDE = 1 << 61  # size of a window, so that a time plus a size does not overflow
@@ -278,7 +278,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         texts: the same expressions in the second plan.
     """
     found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # an empty member may be missing
-    for name in (name for name in texts if texts_before.get(name) != texts[name]):
+    for name in (name for name in texts if untyped(texts_before.get(name, "")) != untyped(texts[name])):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
     was = before.get("zone")

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.blocks import Block, Description, read_block
+from sparkcep.columns.blocks import Block, Description, Part, read_block
 from sparkcep.engine.arrange.groups import RowsByKey, group_rows, places_of_rows
 from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, joined, placed, taken, to_arrow
 from sparkcep.engine.arrange.order import key_words, order_of_keys, order_words, ordered
@@ -46,16 +46,16 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], rows: int, size: int, memo
         MatchRuntimeError: a block is damaged.
     """
     arranged = arranged or Arranged()
-    for columns, order, types in _sorted(_blocks(batches), memory, arranged):
+    for columns, order, described in _sorted(_blocks(batches), memory, arranged):
         step = max(1, min(rows, size * columns[0].rows // max(1, byte_count(columns))))
         low, high = (order.start, order.stop) if isinstance(order, slice) else (0, len(order))
         for first in range(low, high, step):
             last = min(first + step, high)
-            yield from _halved(columns, types, slice(first, last) if isinstance(order, slice) else order[first:last].astype(np.intp), size)
+            yield from _halved(columns, described, slice(first, last) if isinstance(order, slice) else order[first:last].astype(np.intp), size)
 
 
-def _sorted(blocks: Iterable[Block], memory: int | None, arranged: Arranged) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice, list[pa.DataType]]]:
-    """Yields columns that go to the engine, the next rows of them in their order, and the columns' types."""
+def _sorted(blocks: Iterable[Block], memory: int | None, arranged: Arranged) -> Iterator[tuple[list[HeldColumn], np.ndarray | slice, Description]]:
+    """Yields columns that go to the engine, the next rows of them in their order, and the columns' description."""
     described, runs, most = None, None, 0
     held: list[list[HeldColumn]] = []
     used = 0
@@ -72,17 +72,16 @@ def _sorted(blocks: Iterable[Block], memory: int | None, arranged: Arranged) -> 
             held, used = [], 0
     if described is None or not arranged.rows:
         return
-    types = [arrow for _, arrow in described.types][: described.sent]
     if runs is None:
         columns, groups = _grouped(described, held)
         order = ordered(groups, _order_words(described, columns), arranged.rows).rows
-        yield columns[: described.sent], slice(0, arranged.rows) if order is None else order, types
+        yield columns[: described.sent], slice(0, arranged.rows) if order is None else order, described
         return
     if held:
         _write(runs, described, held)
     arranged.runs, arranged.spilled = len(runs), runs.bytes
     for columns, places in runs.merged():
-        yield columns[: described.sent], places, types
+        yield columns[: described.sent], places, described
 
 
 def _grouped(described: Description, blocks: list[list[HeldColumn]]) -> tuple[list[HeldColumn], RowsByKey]:
@@ -122,16 +121,26 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
             yield block
 
 
-def _halved(columns: Sequence[HeldColumn], types: Sequence[pa.DataType], places: slice | np.ndarray, size: int) -> Iterator[pa.RecordBatch]:
+def _halved(columns: Sequence[HeldColumn], described: Description, places: slice | np.ndarray, size: int) -> Iterator[pa.RecordBatch]:
     """Yields these rows as one batch, or as several if long values come together."""
     count = places.stop - places.start if isinstance(places, slice) else len(places)
     if count > 1 and sum(_text_bytes(column, places) for column in columns) > 2 * size:
         half = count // 2
         parts = (slice(places.start, places.start + half), slice(places.start + half, places.stop)) if isinstance(places, slice) else (places[:half], places[half:])
         for part in parts:
-            yield from _halved(columns, types, part, size)
+            yield from _halved(columns, described, part, size)
         return
-    yield pa.RecordBatch.from_arrays([to_arrow(taken(column, places), arrow) for column, arrow in zip(columns, types, strict=True)], names=[str(i) for i in range(len(types))])
+    arrays = [to_arrow(taken(column, places), arrow) for column, (_, arrow) in zip(columns, described.types, strict=False)]
+    yield pa.RecordBatch.from_arrays([_output(part, arrays) for part in described.output], names=[str(i) for i in range(len(described.output))])
+
+
+def _output(part: Part, arrays: Sequence[pa.Array]) -> pa.Array:
+    """Returns a column that goes to the engine."""
+    if isinstance(part, int):
+        return arrays[part]
+    values = [_output(of, arrays) for _, _, of in part.fields]
+    fields = [pa.field(name, value.type, nullable) for (name, nullable, _), value in zip(part.fields, values, strict=True)]
+    return pa.StructArray.from_arrays(values, fields=fields, mask=arrays[part.present].is_null())
 
 
 def _text_bytes(column: HeldColumn, places: slice | np.ndarray) -> int:

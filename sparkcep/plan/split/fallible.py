@@ -45,6 +45,7 @@ _OF_DOUBLES = frozenset(
 _CONVERSION, ANY = "CAST_INVALID_INPUT", "EXPRESSION_FAILED"
 _CALLS = {"ABS": "ARITHMETIC_OVERFLOW", "NEGATIVE": "ARITHMETIC_OVERFLOW", "MOD": "DIVIDE_BY_ZERO", "PMOD": "DIVIDE_BY_ZERO"}  # which fail as operators do
 _TEXT_TYPES = ("string", "varchar", "char", "binary")
+_INTEGERS = "'tinyint', 'smallint', 'int', 'bigint'"  # as typeof() spells them
 
 
 def may_fail(expr: Expr, ansi: bool) -> bool:
@@ -220,22 +221,50 @@ def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
     if _error_class(node) == _CONVERSION and node.op != "cast":
         columns = list(_columns(node))
         return " OR ".join(f"typeof({text_of(column)}) LIKE 'string%'" for column in columns)
-    if _error_class(node) == "ARITHMETIC_OVERFLOW" and node.value in ("+", "-", "*"):
-        floating = " OR ".join(f"typeof({text_of(column)}) IN ('double', 'float')" for column in _numbers(node))
-        return f"NOT ({floating})" if floating else ""
-    return ""
+    if node.value not in ("+", "-", "*") and not (node.op == "bin" and node.value in ("/", "%") and _is_nonzero(node.args[1].bare())):
+        return ""
+    operands = list(_operands(node))
+    if None in operands:
+        return ""
+    types = [f"typeof({text_of(operand)})" for operand in operands if operand is not None and operand.op == "col"]
+    literals = [operand for operand in operands if operand is not None and operand.op == "lit"]
+    if not types:
+        return ""
+    # Arithmetic of numbers cannot fail if one of them is a DOUBLE. Nor can the division of an integer by another number than 0.
+    floating = ["true"] if any(_is_floating(literal) for literal in literals) else [f"{of} IN ('double', 'float')" for of in types]
+    numbers = [f"({of} IN ('double', 'float', {_INTEGERS}) OR {of} LIKE 'decimal%')" for of in types]
+    safe = f"({' OR '.join(floating)}) AND {' AND '.join(numbers)}"
+    if node.value in ("/", "%") and all(_is_integer(literal) for literal in literals):
+        safe = f"{safe} OR {' AND '.join(f'{of} IN ({_INTEGERS})' for of in types)}"
+    return f"NOT ({safe})"
 
 
-def _numbers(node: Expr) -> Iterator[Expr]:
-    """The columns of an arithmetic expression. If one is a DOUBLE, the whole is a DOUBLE."""
+def _is_nonzero(expr: Expr) -> bool:
+    """Whether ``expr`` is a number other than 0 in the text."""
+    digits = re.match(r"[\d.]+", str(expr.value)) if expr.op == "lit" else None
+    return digits is not None and digits[0].strip("0.") != ""
+
+
+def _is_floating(literal: Expr) -> bool:
+    return re.fullmatch(r"[\d.]+(E[+-]?\d+)?[DF]|[\d.]+E[+-]?\d+", str(literal.value), re.IGNORECASE) is not None
+
+
+def _is_integer(literal: Expr) -> bool:
+    return re.fullmatch(r"\d{1,18}", str(literal.value)) is not None
+
+
+def _operands(node: Expr) -> Iterator[Expr | None]:
+    """The columns and numbers of an arithmetic expression, and None for an operand whose type is not known."""
     node = node.bare()
-    if node.op == "col":
+    if node.op == "col" or (node.op == "lit" and str(node.value)[0] in ".0123456789"):
         yield node
-    elif node.op == "un" or (node.op == "bin" and node.value in ("+", "-", "*", "/")):
+    elif node.op == "un" or (node.op == "bin" and node.value in ("+", "-", "*", "/", "%")):
         for arg in node.args:
-            yield from _numbers(arg)
+            yield from _operands(arg)
     elif node.op == "call" and node.value in NAVIGATIONS and node.args:
-        yield from _numbers(node.args[0])
+        yield from _operands(node.args[0])
+    elif not _is_number(node):
+        yield None
 
 
 FAILS = "whether this fails: "
@@ -253,6 +282,14 @@ def spoken(sql: str) -> str:
     """
     made = _MADE.fullmatch(sql)
     return sql if made is None else made["text"] if made["value"] else f"{FAILS}{made['text']}"
+
+
+_TYPED = re.compile(r"CASE WHEN (?:NOT )?\((?:NOT \()?\(?typeof\((?:(?!CASE WHEN|try_add).)*?\) (?:OR|AND) (?=try_add\()", re.DOTALL)
+
+
+def untyped(sql: str) -> str:
+    """SQL without the conditions on types of a :class:`Catcher`, which change no value. Another version may have written others."""
+    return _TYPED.sub("CASE WHEN ", sql)
 
 
 def forced(text: str) -> str:

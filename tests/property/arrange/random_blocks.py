@@ -36,6 +36,12 @@ def value(r: random.Random, kind: str, few: bool) -> Any:
     return text.decode("latin-1").encode() if kind == "string" else text
 
 
+def described(types: list[str], *, sent: int, keys: list[int], order: list, held: int, large: bool = False, output: list | None = None) -> dict:
+    """The description of blocks whose first ``sent`` columns go to the engine, or what ``output`` makes of them."""
+    output = list(range(sent)) if output is None else output
+    return {"types": types, "sent": sent, "output": output, "keys": keys, "order": order, "zone": "UTC", "large": large, "held": held}
+
+
 def block(description: dict, rows: list[Row]) -> bytes:
     """The block of some rows."""
     text = json.dumps(description).encode()
@@ -54,7 +60,7 @@ def block(description: dict, rows: list[Row]) -> bytes:
         else:
             parts.append(b"".join(_packed(kind, v) for v in column))
     whole = b"".join(part + bytes(-len(part) % 8) for part in parts)
-    return struct.pack("<4siii", b"scb2", len(rows), len(text), 16 + len(whole)) + whole
+    return struct.pack("<4siii", b"scb3", len(rows), len(text), 16 + len(whole)) + whole
 
 
 def _packed(kind: str, v: Any) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from sparkcep.engine.arrange import sorted_runs
 from sparkcep.engine.arrange.sorted_batches import Arranged, sorted_batches
 from sparkcep.errors import MatchRuntimeError
-from tests.property.arrange.random_blocks import TYPES, arranged, block, key, value
+from tests.property.arrange.random_blocks import TYPES, arranged, block, described, key, value
 
 EPOCH = datetime(1970, 1, 1)
 
@@ -55,7 +55,7 @@ def test_random_rows(seed, tmp_path, monkeypatch):
     sent = r.randrange(1, len(types) + 1) if held == 1 << 20 else len(types)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     monkeypatch.setattr(sorted_runs, "_WRITTEN_ROWS", r.choice((1, 7, 1000)))
-    description = {"types": types, "sent": sent, "keys": keys, "order": order, "zone": "UTC", "large": r.random() < 0.2, "held": held}
+    description = described(types, sent=sent, keys=keys, order=order, held=held, large=r.random() < 0.2)
     blocks, at = [], 0
     while at < len(rows):
         size = r.randrange(1, 80)
@@ -80,13 +80,34 @@ def test_random_rows(seed, tmp_path, monkeypatch):
 def test_types():
     types = ["date", "timestamp", "timestamp_ntz", "duration", "decimal 12 2", "decimal 30 4", "string", "bool"]
     rows = [(1, 2, 3, 4, Decimal("5.25"), Decimal("-6.5000"), "é".encode(), True)]
-    (batch,) = sorted_batches(batches([block({"types": types, "sent": 8, "keys": [], "order": [], "zone": "UTC", "large": False, "held": 9}, rows)]), 10, 10)
+    (batch,) = sorted_batches(batches([block(described(types, sent=8, keys=[], order=[], held=9), rows)]), 10, 10)
     assert [column.to_pylist()[0] for column in batch.columns[2:]] == [EPOCH + timedelta(microseconds=3), timedelta(microseconds=4), Decimal("5.25"), Decimal("-6.5000"), "é", True]
     assert batch.column(0).to_pylist() == [date(1970, 1, 2)] and str(batch.column(1).type) == "timestamp[us, tz=UTC]"
 
 
+@pytest.mark.parametrize("held", [1, 1 << 20])
+def test_structs_are_made_of_columns(held):
+    r = random.Random(held)
+    inner = {"present": 2, "fields": [["t", True, 3]]}
+    output = [0, {"present": 1, "fields": [["of", True, inner], ["n", False, 4], ["n", True, 0]]}]
+    types = ["int64", "bool", "bool", "string", "int32"]
+    rows = [(t, *(r.choice((True, None)) for _ in range(2)), r.choice((b"x", b"long", None)), t % 9) for t in range(200)]
+    r.shuffle(rows)
+    description = described(types, sent=5, keys=[], order=[(0, False, True)], held=held, output=output)
+    found = pa.Table.from_batches(sorted_batches(batches([block(description, rows[:90]), block(description, rows[90:])]), 30, 1 << 20))
+    assert found.column(0).to_pylist() == list(range(200))
+    structs = found.column(1).combine_chunks()
+    for (t, outer, within, text, n), got in zip(sorted(rows), structs, strict=True):
+        if outer is None:
+            assert not got.is_valid
+            continue
+        assert got[1].as_py() == n and got[2].as_py() == t
+        assert got[0].as_py() == (None if within is None else {"t": None if text is None else text.decode()})
+    assert [(field.name, field.nullable) for field in structs.type] == [("of", True), ("n", False), ("n", True)]
+
+
 def test_a_process_with_little_memory_uses_a_file():
-    description = {"types": ["int64"], "sent": 1, "keys": [], "order": [(0, False, True)], "zone": "UTC", "large": False, "held": 1 << 30}
+    description = described(["int64"], sent=1, keys=[], order=[(0, False, True)], held=1 << 30)
     blocks = [block(description, [(i * 7 % 1000,) for i in range(low, low + 100)]) for low in range(0, 1000, 100)]
     for memory, spills in ((None, False), (1 << 30, False), (50_000, True), (0, True)):
         done = Arranged()
@@ -97,7 +118,7 @@ def test_a_process_with_little_memory_uses_a_file():
 def test_many_keys_enlarge_the_table():
     count = 20_000
     rows = [((i * 7919) % count, i) for i in range(count)] * 2
-    description = {"types": ["int64", "int32"], "sent": 2, "keys": [0], "order": [(1, False, True)], "zone": "UTC", "large": False, "held": 1 << 30}
+    description = described(["int64", "int32"], sent=2, keys=[0], order=[(1, False, True)], held=1 << 30)
     found = pa.Table.from_batches(sorted_batches(batches([block(description, rows)]), 1 << 20, 1 << 30))
     assert found.column(0).to_pylist() == [k for k, _ in rows[:count] for _ in range(2)]
 
@@ -111,19 +132,22 @@ def test_many_keys_enlarge_the_table():
     lambda data: data + bytes(8),
     lambda data: data.replace(b'"sent": 2', b'"sent": 9'),
     lambda data: data.replace(b'"keys": [0]', b'"keys": [5]'),
+    lambda data: data.replace(b'"output": [0, 1]', b'"output": [0, 2]'),
+    lambda data: data.replace(b'"output": [0, 1]', b'"output": [0, []]'),
+    lambda data: data.replace(b'"output": [0, 1]', b'"output": [-1, 1]'),
     lambda data: data.replace(b'"int32"', b'"int99"'),
     lambda data: data[:-16] + struct.pack("<ii", 9, 3) + data[-8:],  # ends that fall
 ])  # fmt: skip
 def test_damaged_blocks(change):
     rows = [(1, b"abc"), (2, b"")]
-    data = block({"types": ["int32", "string"], "sent": 2, "keys": [0], "order": [], "zone": "UTC", "large": False, "held": 9}, rows)
+    data = block(described(["int32", "string"], sent=2, keys=[0], order=[], held=9), rows)
     assert list(sorted_batches(batches([data]), 10, 10))
     with pytest.raises(MatchRuntimeError, match="a block of rows cannot be read"):
         list(sorted_batches(batches([change(data)]), 10, 10))
 
 
 def test_blocks_of_one_task_have_the_same_columns():
-    description = {"types": ["int32"], "sent": 1, "keys": [], "order": [], "zone": "UTC", "large": False, "held": 9}
+    description = described(["int32"], sent=1, keys=[], order=[], held=9)
     other = description | {"types": ["int16"]}
     with pytest.raises(MatchRuntimeError, match="other columns than the blocks before it"):
         list(sorted_batches(batches([block(description, [(1,)]), block(other, [(1,)] * 2)]), 10, 10))
@@ -132,7 +156,7 @@ def test_blocks_of_one_task_have_the_same_columns():
 def test_random_bytes_are_an_error_or_rows():
     r = np.random.default_rng(5)
     rows = [(i % 5, bytes([i % 7]) * (i % 4)) for i in range(30)]
-    data = np.frombuffer(block({"types": ["int32", "binary"], "sent": 2, "keys": [0], "order": [(1, True, False)], "zone": "UTC", "large": False, "held": 99}, rows), dtype=np.uint8)
+    data = np.frombuffer(block(described(["int32", "binary"], sent=2, keys=[0], order=[(1, True, False)], held=99), rows), dtype=np.uint8)
     errors = 0
     for _ in range(300):
         changed = data.copy()
@@ -149,7 +173,7 @@ def test_random_bytes_are_an_error_or_rows():
 @pytest.mark.parametrize("runs, order", [(1, range(900)), (1, [i // 3 for i in range(900)]), (9, range(900, 0, -1)), (3, [*range(300), *range(300), *range(300)])])
 def test_runs_in_order_are_one_run(runs, order):
     """Rows of tables are mostly written in the order of time, so that a run begins where the one before it ended."""
-    description = {"types": ["int64", "int32"], "sent": 2, "keys": [], "order": [(0, False, True)], "zone": "UTC", "large": False, "held": 3000}
+    description = described(["int64", "int32"], sent=2, keys=[], order=[(0, False, True)], held=3000)
     rows = [(t, i) for i, t in enumerate(order)]
     done = Arranged()
     found = list(sorted_batches(batches([block(description, rows[low : low + 100]) for low in range(0, 900, 100)], each=1), 50, 1 << 20, arranged=done))

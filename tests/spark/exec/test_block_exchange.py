@@ -227,6 +227,28 @@ def test_rows_are_exchanged_where_blocks_cannot_hold_a_column(exchanged):
         assert len(exchanged.sql(query.format(columns)).collect()) == 20
 
 
+def test_structs_travel_in_blocks(exchanged):
+    """Structs of all types, NULL ones and NULL fields, nested, with two fields of one name; from rows and from batches."""
+    fields = ", ".join(f"'{name}', `{name}`" for name in NAMES)
+    whole = f"IF(id % 5 = 0, NULL, named_struct({fields}, 'of', IF(id % 3 = 0, NULL, named_struct('a', id, 'A', `string`)), 'n', 1))"
+    for table in ("of_types", "stored_types"):
+        below = f"(SELECT id, `int` AS k, {whole} AS s FROM {table})"
+        query = f"SELECT k, id, s FROM {below} MATCH_RECOGNIZE (PARTITION BY k ORDER BY id, s.`string`, s.`double`, s.`decimal` ALL ROWS PER MATCH PATTERN (A+))"
+        assert "MatchBlocks" in plan_of(exchanged, query)
+        assert sorted(map(str, exchanged.sql(query).collect())) == sorted(map(str, exchanged.sql(f"SELECT k, id, s FROM {below}").collect()))
+        assert exchanged.sql(query).schema["s"].dataType == exchanged.sql(f"SELECT s FROM {below}").schema["s"].dataType
+
+
+def test_measures_that_may_fail_travel_in_blocks(exchanged):
+    """The operands of a sum that fails for a row are in a struct, which is NULL for other rows."""
+    exchanged.sql("CREATE OR REPLACE TEMP VIEW divided AS SELECT id, id % 3 AS k, IF(id = 17, 0, 1) AS d FROM range(30)")
+    query = "SELECT k, s FROM divided MATCH_RECOGNIZE (PARTITION BY k ORDER BY id MEASURES sum(id / d) AS s PATTERN (^ A{{{}}}))"
+    assert "MatchBlocks" in plan_of(exchanged, query.format(5))
+    assert sorted(map(tuple, exchanged.sql(query.format(5)).collect())) == [(0, 30.0), (1, 35.0), (2, 40.0)]
+    with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+        exchanged.sql(query.format(6)).collect()
+
+
 def test_a_cached_input_and_a_join_below(exchanged):
     exchanged.sql("CACHE TABLE of_types")
     try:

@@ -267,3 +267,29 @@ def test_a_query_fails_only_for_rows_that_it_asks_about(spark, partitions, case)
     for p in failing[:FAILING]:
         with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO|OVERFLOW|CAST_INVALID|INVALID_ARRAY_INDEX|DATETIME|EXPRESSION_FAILED|REMAINDER_BY_ZERO"):
             run([p])
+
+
+# Arithmetic over columns of several types: n INT, y DOUBLE, f FLOAT, d DECIMAL, s a string that is a number but for one row
+ARITHMETIC = [
+    "y + s", "s + 1", "y * s", "y / s", "s / y", "y + s / 2", "d + y + s", "s + 1D", "y / 10", "n / 10", "n % 7", "s % 7", "f - n * 2D", "n * 1.5 / 10", "upper(s) + y",
+    "length(s) + y", "-y + abs(s)", "s / 10", "y / 1e2", "-n / 10", "coalesce(s, 'q') * y", "d / 3", "n DIV 3", "y % 0.5", "-s", "n / 12345678901234567890",
+]  # fmt: skip
+
+
+def test_arithmetic_with_other_types_is_asked_about_at_matched_rows_alone(spark):
+    """One match of two rows. Each expression fails on another row, or the table's types make that impossible."""
+    spark.sql(
+        "SELECT id, CAST(id AS INT) AS n, id / 8D AS y, CAST(id AS FLOAT) AS f, CAST(id AS DECIMAL(10, 2)) AS d, IF(id = 50, 'abc', string(id)) AS s FROM range(60)"
+    ).createOrReplaceTempView("of_arithmetic")
+    sums = ", ".join(f"sum({text}) AS v{i}" for i, text in enumerate(ARITHMETIC))
+    found = spark.sql(f"SELECT * FROM of_arithmetic MATCH_RECOGNIZE (ORDER BY id MEASURES {sums} PATTERN (A B) DEFINE A AS n = 30)").collect()
+    assert found == spark.sql(f"SELECT {sums} FROM (SELECT * FROM of_arithmetic WHERE id IN (30, 31))").collect()
+
+
+@pytest.mark.parametrize("text", ["y + s", "d + y + s", "n * 1.5 / 10 + upper(s)", "y / 0", "n % 0", "y / 0.0e0"])
+def test_arithmetic_that_fails_on_a_matched_row_ends_the_query(spark, text):
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"):
+        spark.sql(
+            f"SELECT * FROM (SELECT id, CAST(id AS INT) AS n, id / 8D AS y, CAST(id AS DECIMAL(10, 2)) AS d, 'abc' AS s FROM range(3)) "
+            f"MATCH_RECOGNIZE (ORDER BY id MEASURES sum({text}) AS v PATTERN (A B))"
+        ).collect()

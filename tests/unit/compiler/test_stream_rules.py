@@ -4,6 +4,7 @@ alone."""
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -53,6 +54,16 @@ def test_another_statement_is_told(name):
     old, new, what = CHANGES[name]
     assert BEFORE.count(old) == 1
     assert what in compared(BEFORE.replace(old, new))
+
+
+def test_other_conditions_on_types_are_no_other_statement():
+    """A version may know of more types for which an expression cannot fail. No value changes."""
+    text = BEFORE.replace("abs(x)", "LAST(A.x * 2 + A.y / 10)")
+    (before, texts), (now, of_now) = stated(text), stated(text)
+    test = "NOT (typeof(x) IN ('double', 'float'))"
+    older = {name: re.sub(r"CASE WHEN (NOT )?\(.*?\) (OR|AND) try_add", rf"CASE WHEN \1({test}) \2 try_add", sql) for name, sql in texts.items()}
+    assert older != texts and different(before, now, older, of_now) == []
+    assert different(before, now, {name: sql.replace("10", "11") for name, sql in older.items()}, of_now)
 
 
 @pytest.mark.parametrize("old, new", SAME)

@@ -25,6 +25,7 @@ from sparkcep.compiler.searches import (
     SEARCHES,
     SEQUENCES,
     SIDES,
+    STREAMS,
     WALK,
 )
 from sparkcep.compiler.strategy import strategy_of
@@ -133,12 +134,14 @@ def test_where_branches_end_is_told_only_to_those_who_ask(clause, asked, monkeyp
 
 SAID = {
     "row by row, all runs in parallel": BUDGETED,
+    # joins come first, because the description of a join also has the search that lists all matches instead
     "rank join of the best matches of the sides": SIDES,
+    "rank join of the rows of each variable": SEQUENCES,
+    "rank join of the sequences": STREAMS,
     "the sides of & in parallel": CONJUNCTION,
     "with one run for each node, ": PROXIES,
     "with one run for each node and ": CLASSES,
     "k best paths over (node, row)": PATHS,
-    "rank join of the rows of each variable": SEQUENCES,
     "dynamic programming": NUMBERS,
     "runs in parallel over a shared buffer": FRONT,
     "engine: automaton": COMPUTATIONS,

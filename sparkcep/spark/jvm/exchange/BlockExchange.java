@@ -1,6 +1,8 @@
 package org.sparkcep.exchange;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.IntNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
@@ -13,7 +15,9 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Descending$;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
@@ -35,6 +39,7 @@ import org.apache.spark.sql.execution.python.MapInArrowExec;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructType;
 import org.sparkcep.catalyst.Clustered;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.ExtensionJar;
@@ -43,6 +48,7 @@ import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.functions.Call;
 import org.sparkcep.rewriter.Configured;
+import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -160,7 +166,7 @@ public final class BlockExchange extends Rule<SparkPlan> {
   /**
    * The columns of the blocks.
    *
-   * @param values the columns that go to the engine, then those that only order rows, as expressions over the exchange's input
+   * @param values expressions over the exchange's input: the columns of which the engine's consist, then those that only order rows
    * @param sent how many columns go to the engine
    * @param description for the worker, which columns/blocks.py reads
    * @param unfit why blocks cannot hold these columns, of which the description is not complete then; "" if they can
@@ -169,10 +175,13 @@ public final class BlockExchange extends Rule<SparkPlan> {
     private static final int MOST_COLUMNS = 64; // wide rows are copied more often in blocks than one by one
 
     static Blocks of(Below below) {
-      List<Expression> values = sent(below);
-      int sent = values.size();
-      String unfit = sent > MOST_COLUMNS ? sent + " columns, more than " + MOST_COLUMNS : "";
-      ObjectNode description = JsonNodeFactory.instance.objectNode().put("sent", sent);
+      List<Expression> values = new ArrayList<>();
+      List<Expression> sent = sent(below);
+      ObjectNode description = JsonNodeFactory.instance.objectNode();
+      ArrayNode output = description.putArray("output");
+      sent.forEach(value -> output.add(parts(value, values)));
+      description.put("sent", values.size());
+      String unfit = values.size() > MOST_COLUMNS ? values.size() + " columns, more than " + MOST_COLUMNS : "";
       ArrayNode keys = description.putArray("keys");
       for (Expression key : below.keys()) {
         int prefix = prefix(key, values);
@@ -198,7 +207,26 @@ public final class BlockExchange extends Rule<SparkPlan> {
       }
       description.put("zone", below.exchange().conf().sessionLocalTimeZone()).put("large", below.exchange().conf().arrowUseLargeVarTypes());
       description.put("held", Configured.workerBytes());
-      return new Blocks(values, sent, description, unfit);
+      return new Blocks(values, sent.size(), description, unfit);
+    }
+
+    /**
+     * Adds the columns of a value: itself, or for a struct a column that is NULL where the struct is, and those of its fields.
+     * Returns their places as columns/blocks.py reads them.
+     */
+    private static JsonNode parts(Expression value, List<Expression> values) {
+      if (!(value.dataType() instanceof StructType type) || type.isEmpty()) {
+        values.add(value);
+        return new IntNode(values.size() - 1);
+      }
+      ObjectNode found = JsonNodeFactory.instance.objectNode().put("present", values.size());
+      values.add(new If(new IsNull(value), Literal.create(null, DataTypes.BooleanType), new Literal(true, DataTypes.BooleanType)));
+      ArrayNode fields = found.putArray("fields");
+      for (int i = 0; i < type.length(); i++) {
+        JsonNode part = parts(new GetStructField(value, i, Option.empty()), values);
+        fields.addArray().add(type.apply(i).name()).add(type.apply(i).nullable()).add(part);
+      }
+      return found;
     }
 
     /** Returns the place of a value among the columns, where it is added if it is missing. */

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.Platform;
  * ColumnBuffer.Nulls}); the columns ({@link ColumnBuffer}). columns/blocks.py reads it.
  */
 final class BlockPage {
-  static final int MARK = 0x32626373; // "scb2"
+  static final int MARK = 0x33626373; // "scb3"
   static final int FIRST_ROWS = 256;
   private static final int BLOCK_ROWS = 1 << 16;
   private static final long BLOCK_BYTES = 8L << 20;
