@@ -111,8 +111,10 @@ class UnfinishedStream(Operator):
         return _Searched(over, matches, farthest, runs, clock, decided)
 
     def _until(self, found: _Searched) -> np.ndarray:
-        """Returns the first start row of each partition that is not reported: it is undecided, or NEXT reads rows after its match that
-        are not there yet. int64 (partitions)."""
+        """Returns the first start row of each partition that is not reported. int64 (partitions).
+
+        It is undecided, or NEXT reads rows after its match that have not come.
+        """
         until, chunk = found.runs.growing.until.copy(), found.runs.chunk
         going, high = found.runs.growing.going, chunk.offsets[1:]
         for some in (found.matches, found.farthest) if self.ahead else ():
@@ -121,9 +123,8 @@ class UnfinishedStream(Operator):
             np.minimum.at(until, part[waits], some.events[waits, E_START])
         return until
 
-    def due(self, state: ResumeState, rows: pa.Table, watermark: int) -> np.ndarray:
-        due = super().due(state, rows, watermark)
-        return np.minimum(due, state.decided) if isinstance(state, UndecidedState) else due
+    def due(self, state: UndecidedState, rows: pa.Table, watermark: int) -> np.ndarray:
+        return np.minimum(super().due(state, rows, watermark), state.decided)
 
     def ends(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
         """Returns when rows are dropped that are kept for a negation before a match alone. int64 (partitions)."""
@@ -138,8 +139,14 @@ class UnfinishedStream(Operator):
 
 @dataclass(frozen=True)
 class _Searched:
-    """What a step finds: the search for matches with its matches, that for runs with the farthest ones, their clock, and the watermark
-    that decides the first undecided start row of each partition. int64 (partitions)."""
+    """What a step finds.
+
+    Attributes:
+        over, matches: the search for matches, and the matches.
+        runs, farthest: the search for runs, and the farthest ones.
+        clock: the clock of the partitions.
+        decided: the watermark that decides the first undecided start row of each partition. int64 (partitions).
+    """
 
     over: Matches
     matches: MatchBatch

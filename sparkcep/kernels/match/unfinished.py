@@ -113,7 +113,7 @@ class WindowClock(NamedTuple):
 
 
 class Growing(NamedTuple):
-    """Partitions that may get more rows, and the matches at their start rows. None in place of it: whole partitions.
+    """Partitions that may get more rows, and the matches at their start rows.
 
     A start row is undecided while a run of it is open that goes before its match. The search of a partition that may get more rows
     ends at the first such row.
@@ -192,6 +192,8 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
                 s += 1
                 continue
             state[S_NUMBER] = starts.numbers[s]
+            if growing is not None:
+                growing.found[0], growing.found[1] = 0, -NEVER
             outcome, size = _from_row(
                 s, low, high, head, clock.now[part], net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state, growing
             )
@@ -250,9 +252,6 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
     _begin(s, first[0], frames, scratch, state)
     depth, steps = np.int64(0), np.int64(0)
     matched, complete = np.int64(-1), np.int64(-1)  # the edge that completes the match, at that depth
-    if growing is not None:
-        growing.found[0] = 0
-        growing.found[1] = -NEVER
     outcome = DONE
     while True:
         steps += 1
@@ -290,31 +289,9 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
                     state[S_DETAIL] = by + 1
                     outcome = ERROR
                     break
-                if growing is not None and status == OPEN and ways > 0:
-                    growing.found[0] = 1
-                    growing.found[1] = max(growing.found[1], moment)
-                deep, needed = frames[depth, F_DEEP], places.needed[node]
-                better = ways > 0 and not follows and (size == 0 or (status == OPEN and not best_open))
-                if ways > 0 and not follows and not better and (status == OPEN) == best_open:
-                    better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
-                if better:
-                    size, best_open, best_deep, best_needed = depth, status == OPEN, deep, needed
-                    work.best[D_STATUS] = status
-                    work.best[D_ROW] = by
-                    work.best[D_MOMENT] = moment
-                    work.best[D_COUNT] = 1
-                    work.nodes[0] = node
-                    for d in range(1, depth + 1):
-                        work.best_rows[d - 1] = frames[d, F_ROW]
-                        work.best_labels[d - 1] = edges[frames[d - 1, F_EDGE], E_LABEL]
-                elif follows and ways > 0 and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
-                    count = work.best[D_COUNT]
-                    fresh = True
-                    for i in range(count):
-                        fresh = fresh and work.nodes[i] != node
-                    if fresh:
-                        work.nodes[count] = node
-                        work.best[D_COUNT] = count + 1
+                size, best_open, best_deep, best_needed = _farther(
+                    depth, node, (status, by, moment, ways), follows, (size, best_open, best_deep, best_needed), places.needed[node], edges, frames, work, growing
+                )
             labels[last] = UNTAKEN
             depth -= 1
             if strategy == ANY and depth > 0:
@@ -414,6 +391,40 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
 
 
 @embedded
+def _farther(depth, node, ending, follows, best, needed, edges, frames, work, growing):
+    """Keeps the run in the frames if it got farther than the best one. If it is that one by another way, keeps its node.
+
+    Returns the size of the best run, whether it is open, its depth and the rows that it needs.
+    """
+    status, by, moment, ways = ending
+    size, best_open, best_deep, best_needed = best
+    if growing is not None:
+        _note_open(status, moment, ways, growing)
+    deep, count = frames[depth, F_DEEP], work.best[D_COUNT]
+    better = ways > 0 and not follows and (size == 0 or (status == OPEN and not best_open))
+    if ways > 0 and not follows and not better and (status == OPEN) == best_open:
+        better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
+    if better:
+        work.best[D_STATUS] = status
+        work.best[D_ROW] = by
+        work.best[D_MOMENT] = moment
+        work.best[D_COUNT] = 1
+        work.nodes[0] = node
+        for d in range(1, depth + 1):
+            work.best_rows[d - 1] = frames[d, F_ROW]
+            work.best_labels[d - 1] = edges[frames[d - 1, F_EDGE], E_LABEL]
+        return depth, status == OPEN, deep, np.int64(needed)
+    if follows and ways > 0 and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
+        fresh = True
+        for i in range(count):
+            fresh = fresh and work.nodes[i] != node
+        if fresh:
+            work.nodes[count] = node
+            work.best[D_COUNT] = count + 1
+    return size, best_open, best_deep, np.int64(best_needed)
+
+
+@embedded
 def _is_match(depth, e, s, last, edges, frames, spans, negated, growing):
     """Whether the rows in the frames are the match that begins with row ``s``, and the edge ``e`` completes it."""
     at = growing.match[s]
@@ -430,8 +441,8 @@ def _is_match(depth, e, s, last, edges, frames, spans, negated, growing):
 def _open_before(depth, stuck, matched, several, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
     """Notes whether the match in the frames may still give way to a run that goes before it. Returns an outcome.
 
-    Its last row has further ways on, and its end has one if negations stand before it. If rows may be passed over for any reason,
-    each row of the match has some.
+    Under SKIP TILL ANY MATCH each of its rows may have ways on that go before it, else only its last row. Negations before the end
+    of the pattern make the end a way on.
     """
     frames = work.frames
     for d in range(1 if several else depth, depth + 1):
@@ -441,10 +452,16 @@ def _open_before(depth, stuck, matched, several, stop_all, now, here, net, spans
         if by < -1:
             state[S_DETAIL] = by + 1
             return ERROR
-        if status == OPEN and ways > 0:
-            growing.found[0] = 1
-            growing.found[1] = max(growing.found[1], moment)
+        _note_open(status, moment, ways, growing)
     return DONE
+
+
+@embedded
+def _note_open(status, moment, ways, growing):
+    """Notes the end of a run if it is open."""
+    if status == OPEN and ways > 0:
+        growing.found[0] = 1
+        growing.found[1] = max(growing.found[1], moment)
 
 
 @embedded

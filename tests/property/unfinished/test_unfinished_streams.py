@@ -1,4 +1,4 @@
-"""Unfinished matches of random clauses over random streams: at every watermark the engine has reported what the oracle says (law 3)."""
+"""Unfinished matches of random clauses over random streams, compared with the oracle at every watermark (law 3)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from sparkcep.errors import ClauseError
 from sparkcep.plan.extend.unfinished import CLOCK
-from tests.oracle import measures
 from tests.oracle.cases import BASE_MEASURES
 from tests.oracle.match import SkipTargetError
 from tests.oracle.selection import Budget

@@ -1,5 +1,7 @@
-"""SHOW UNFINISHED MATCHES over a stream, through Spark: at each micro-batch's watermark the rows are those of the definition, with and
-without the extension, after restarts and kills, and for keys that fall silent."""
+"""SHOW UNFINISHED MATCHES over a stream, through Spark: at each watermark the rows are those of the definition.
+
+With and without the extension, after restarts and kills, and for keys that fall silent.
+"""
 
 from __future__ import annotations
 
