@@ -33,7 +33,7 @@ from sparkcep.plan.extend.budget import (
 from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, punctuated, reports_changes
 from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
 from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
-from sparkcep.plan.extend.unfinished import check_negations, check_unfinished, clock_columns, unfinished_of
+from sparkcep.plan.extend.unfinished import check_unfinished, clock_columns, later_rows, unfinished_of
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
@@ -331,9 +331,7 @@ def event_selection(draft: Draft) -> Draft:
     draft = draft.with_(selection=selection(draft.clause), windows=windows(draft.clause), slide=slide_of(draft.clause))
     if draft.clause.unfinished is None:
         return draft
-    draft = draft.with_(unfinished=unfinished_of(draft.clause, draft.plan))
-    check_negations(draft.clause, draft.plan)
-    return draft
+    return draft.with_(unfinished=unfinished_of(draft.clause, draft.plan))
 
 
 def costs(draft: Draft) -> Draft:
@@ -488,13 +486,15 @@ def skip(draft: Draft) -> Draft:
 def ignored_rows(draft: Draft) -> Draft:
     """Lets Spark drop rows that no variable takes, and partition by columns that are equal in all rows of a match."""
     plan = draft.plan
-    agreeing = pruning.equal_columns(draft.clause, draft.splitter, plan)
+    # an unfinished match ends with the last row of its partition, so its partitions stay whole
+    agreeing = pruning.equal_columns(draft.clause, draft.splitter, plan) if plan.unfinished is None else []
     if agreeing:
         of_partition = {key.column for key in plan.partition}  # PARTITION BY has these keys already
         found = [EqualKey(draft.inputs.column(text), tests) for text, tests in agreeing]
         draft = draft.with_(equal_keys=tuple(key for key in found if key.column not in of_partition))
         draft = _split(draft, pruning.implied_tests(draft.clause, draft.splitter, plan, [text for text, _ in agreeing]))
-    return draft.with_(prefilter=pruning.prefilter(draft.plan))
+    found = pruning.prefilter(draft.plan)
+    return draft.with_(prefilter=(*found, *later_rows(draft.clause, draft.plan, draft.inputs.columns(), draft.scope)) if found else ())
 
 
 def joins(draft: Draft) -> Draft:
@@ -568,7 +568,7 @@ def automaton_measures(draft: Draft) -> Draft:
 def _ignorable(draft: Draft) -> bool:
     # TOP OVERALL compares positions across partitions, and positions count every row
     overall = draft.plan.ranking is not None and draft.plan.ranking.overall
-    return draft.settings.prefilter and draft.plan.changes is draft.plan.unfinished is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
+    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
 
 
 def _joinable(draft: Draft) -> bool:

@@ -1,7 +1,7 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes
 (docs/benchmarks.md), the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, sliding windows, streams,
 statements of the shell, the first query of a session, the rewriting of statements, the language server, a cluster of one and of two
-workers, aggregates of long matches, the answers of sparkcep.why, and the V pattern beside
+workers, aggregates of long matches, unfinished matches, the answers of sparkcep.why, and the V pattern beside
 DuckDB and Polars."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SASE_SHARE = 5  # sase takes one in so many of the rows
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "sequences", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "sequences", "unfinished", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
     parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
@@ -74,6 +74,10 @@ def main() -> None:
         from . import sequences
 
         results["sequences"] = sequences.run()
+    if options.part in ("unfinished", "all"):
+        from . import unfinished
+
+        results["unfinished"] = unfinished.run(options.rows, options.repeats)
     if options.part in ("cpr", "all"):
         from . import cpr
 

@@ -28,6 +28,7 @@ from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.layout import E_LABELS, E_NUMBER, E_ROWS, E_START
 from sparkcep.kernels.match import unfinished as kernels
 from sparkcep.kernels.vm.vm import UNTAKEN
+from sparkcep.plan.facts import variables_in
 from sparkcep.plan.json import wrong
 from sparkcep.plan.options import MICROS, NUMBER
 from sparkcep.plan.records import ALL_ROWS, Unfinished, walk
@@ -260,13 +261,13 @@ class RunSearch(KernelLoop):
         self.state = np.zeros(layout.SELECTION_STATE, dtype=np.int64)
         if growing is not None:
             self.state[[layout.S_START, layout.S_COVERED]] = growing.begin[0], growing.covered[0]
-        self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & ~over.negated.mixed & over.negated.late, int(owner.several))
+        self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & over.negated.late, int(owner.several))
         self.scratch = scratch(prepared.conditions, rows + 2, entries=owner.entries, width=self.key)
         self.scratch.labels[:] = UNTAKEN
         self.work = kernels.RunWork(
             np.empty((depth, kernels.FRAME), dtype=np.int64), np.full((depth, len(owner.task.plan.windows)), -1, dtype=np.int64),
             np.empty(depth, dtype=np.int64), np.empty(depth, dtype=np.uint8), np.zeros(kernels.END, dtype=np.int64),
-            np.empty(len(net.masks), dtype=np.int64), np.zeros((owner.entries, owner.levels), dtype=np.int64),
+            np.empty(len(net.masks), dtype=np.int64), np.zeros((owner.entries, owner.levels), dtype=np.int64), over.work.path, over.work.within,
         )
         size = max(1024, rows // 8)
         self.out = kernels.FarthestRuns(np.zeros((size, WIDTH), dtype=np.int64), np.empty(2 * size, dtype=np.uint8), np.empty(2 * size, dtype=np.int64), np.zeros((size, kernels.END), dtype=np.int64), np.empty(size, dtype=np.int64))
@@ -283,7 +284,7 @@ class RunSearch(KernelLoop):
     def run(self) -> int:
         over = self.over
         return kernels.farthest_runs(
-            over.search.net, self.strategy, self.remembers, self.task.limits.max_steps, over.spans, over.negated, self.places, self.starts, self.clock,
+            over.search.net, over.how, self.remembers, over.spans, over.negated, self.places, self.starts, self.clock,
             over.data.conditions, over.data.rows, self.scratch, self.work, self.state, self.out, self.growing,
         )
 
@@ -371,6 +372,8 @@ def _at_once(task: Task, net: Net) -> np.ndarray:
     """Returns for each edge the negated variables whose condition reads only rows that are known when the edge may be taken. int64
     (edges)."""
     reads = {c.variable: [part.mask for tree in c.trees for part in walk(tree) if hasattr(part, "mask")] for c in task.plan.conditions}
+    own = {v: 1 << v for v in range(len(task.plan.variables))} | {group.variable: variables_in(group.pattern) for group in task.plan.without}
+    reads |= {group.variable: [mask for v, masks in reads.items() if own[group.variable] >> v & 1 for mask in masks] for group in task.plan.without}
     coming = [0] * net.nodes  # the variables that may take rows from each node on
     for _ in range(net.nodes):
         before = list(coming)
@@ -384,7 +387,7 @@ def _at_once(task: Task, net: Net) -> np.ndarray:
         edge = net.edge(e)
         to_come = (1 << edge.variable | coming[edge.target]) if edge.variable != ACCEPT else 0
         for v in range(len(task.plan.variables)):
-            if edge.negated >> v & 1 and not any(to_come if mask == ALL_ROWS else to_come & mask & ~(1 << v) for mask in reads.get(v, ())):
+            if edge.negated >> v & 1 and not any(to_come if mask == ALL_ROWS else to_come & mask & ~own[v] for mask in reads.get(v, ())):
                 found[e] |= 1 << v
     return found
 

@@ -39,18 +39,28 @@ from sparkcep.kernels.common.layout import (
     S_NUMBER,
     S_PART,
     S_START,
+    S_STEPS,
 )
 from sparkcep.kernels.jit.cache import embedded, kernel
 from sparkcep.kernels.match.candidates import write_key
 from sparkcep.kernels.match.judge import none_between
-from sparkcep.kernels.vm.final_conditions import open_windows, scanned, timed, window_end
+from sparkcep.kernels.vm.final_conditions import (
+    TOO_LONG,
+    group_between,
+    holds_finally,
+    open_windows,
+    replay,
+    scanned,
+    timed,
+    window_end,
+)
 from sparkcep.kernels.vm.vm import MAP, UNTAKEN
 
 OPEN, TIMED_OUT, BROKEN = range(3)  # how a run ended
 NEVER = np.iinfo(np.int64).max  # the moment of a window that no clock ends
 UNFINISHED = -1  # instead of the number of a match
 
-# Columns of ``frames``: node, row taken, edge in progress, next candidate row, deepest place so far, and bits: whether an edge took
+# Columns of ``frames``, the first three as in sparkcep.kernels.vm.final_conditions: node, row taken, edge in progress, next candidate row, deepest place so far, and bits: whether an edge took
 # that row, whether the row may not be passed over.
 F_NODE, F_ROW, F_EDGE, F_NEXT, F_DEEP, F_BITS, FRAME = range(7)
 _TOOK, _HELD = 1, 2
@@ -145,7 +155,8 @@ class Growing(NamedTuple):
 
 
 class RunWork(NamedTuple):
-    """Working memory: frames, the rows that opened each window, the best run so far with its nodes, and the memo.
+    """Working memory: frames, the rows that opened each window, the best run so far with its nodes, the memo, and the rows of negations
+    (``path`` and ``within``, see :mod:`sparkcep.kernels.match.walk`).
 
     ``reached`` int64 (entries, levels): the most rows of a run that reached the state, for each depth.
     """
@@ -157,6 +168,8 @@ class RunWork(NamedTuple):
     best: np.ndarray
     nodes: np.ndarray
     reached: np.ndarray
+    path: np.ndarray
+    within: np.ndarray
 
 
 class FarthestRuns(NamedTuple):
@@ -170,7 +183,7 @@ class FarthestRuns(NamedTuple):
 
 
 @kernel
-def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, starts, clock, conditions, rows, scratch, work, state, out, growing):
+def farthest_runs(net, how, remembers, spans, negated, places, starts, clock, conditions, rows, scratch, work, state, out, growing):
     """Writes the farthest run of each start row, partition by partition. Returns an outcome, as the search for matches does.
 
     ``growing`` is None, or says which partitions may get more rows (:class:`Growing`).
@@ -195,7 +208,7 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
             if growing is not None:
                 growing.found[0], growing.found[1] = 0, -NEVER
             outcome, size = _from_row(
-                s, low, high, head, clock.now[part], net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state, growing
+                s, low, high, head, clock.now[part], net, how, remembers, spans, negated, places, clock, conditions, rows, scratch, work, state, growing
             )
             if growing is not None and outcome == DONE:
                 if growing.found[0] != 0 and growing.going[part] != 0:
@@ -238,13 +251,14 @@ def farthest_runs(net, strategy, remembers, max_steps, spans, negated, places, s
 
 
 @kernel
-def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
+def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
     """Searches the farthest run from row ``s``: (outcome, its rows). 0 rows if no variable takes the row.
 
     If ``growing`` knows a match that begins there, only the runs before it are searched.
     """
-    first, edges = net.first, net.edges
+    first, edges, strategy = net.first, net.edges, how.strategy
     frames, labels = work.frames, scratch.labels
+    state[S_STEPS] = 0
     here = (low, high, s)
     stop_all = spans.windows[0, s]
     size, best_open, best_deep, best_needed = np.int64(0), False, np.int64(-1), np.int64(0)
@@ -255,7 +269,7 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
     outcome = DONE
     while True:
         steps += 1
-        if steps > max_steps:
+        if steps + state[S_STEPS] > how.max_steps:
             outcome = EFFORT
             break
         node, e, last, p = frames[depth, F_NODE], frames[depth, F_EDGE], frames[depth, F_ROW], frames[depth, F_NEXT]
@@ -264,8 +278,6 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
             # ---- All edges were tried.
             if depth == 0:
                 if follows or size == 0 or places.several == 0:
-                    break
-                if growing is not None and growing.found[0] != 0:
                     break
                 follows = True
                 _begin(s, first[0], frames, scratch, state)
@@ -281,13 +293,13 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
             elif strategy != NEXT and not several:
                 stuck = p
             if growing is not None and depth == complete:
-                outcome = _open_before(depth, stuck, matched, strategy == ANY, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state, growing)
+                outcome = _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state, growing)
                 break
             if (several or frames[depth, F_BITS] & _TOOK == 0) and (not follows or depth == size):
-                status, by, moment, ways = _ending(depth, node, first[node + 1], last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state)
+                status, by, moment, ways = _ending(depth, node, first[node + 1], last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state)
                 if by < -1:
                     state[S_DETAIL] = by + 1
-                    outcome = ERROR
+                    outcome = EFFORT if by + 1 == TOO_LONG else ERROR
                     break
                 size, best_open, best_deep, best_needed = _farther(
                     depth, node, (status, by, moment, ways), follows, (size, best_open, best_deep, best_needed), places.needed[node], edges, frames, work, growing
@@ -314,10 +326,10 @@ def _from_row(s, low, high, head, now, net, strategy, remembers, max_steps, span
         crossed = edges[e, E_NOT] & negated.local
         got = np.int64(0)
         if places.at_once[e] != 0 and depth > 0 and p < stop:
-            refused = _first_refused(places.at_once[e], last, stop if several else p, here, conditions, rows, scratch, state)
+            refused = _first_refused(places.at_once[e], last, stop if several else p, depth, here, edges, how, spans, negated, conditions, rows, scratch, work, state)
             if refused < 0:
                 state[S_DETAIL] = refused
-                outcome = ERROR
+                outcome = EFFORT if refused == TOO_LONG else ERROR
                 break
             if several:
                 stop = min(stop - 1, refused) + 1
@@ -438,21 +450,24 @@ def _is_match(depth, e, s, last, edges, frames, spans, negated, growing):
 
 
 @embedded
-def _open_before(depth, stuck, matched, several, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
+def _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
     """Notes whether the match in the frames may still give way to a run that goes before it. Returns an outcome.
 
     Under SKIP TILL ANY MATCH each of its rows may have ways on that go before it, else only its last row. Negations before the end
     of the pattern make the end a way on.
     """
-    frames = work.frames
-    for d in range(1 if several else depth, depth + 1):
-        node = frames[d, F_NODE]
+    frames, d = work.frames, depth
+    while d > 0 and (d == depth or how.strategy == ANY):
         until = matched + 1 if d == depth else frames[d, F_EDGE]
-        status, by, moment, ways = _ending(d, node, until, frames[d, F_ROW], stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state)
+        status, by, moment, ways = _ending(
+            d, frames[d, F_NODE], until, frames[d, F_ROW], stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state
+        )
         if by < -1:
             state[S_DETAIL] = by + 1
-            return ERROR
+            return EFFORT if by + 1 == TOO_LONG else ERROR
         _note_open(status, moment, ways, growing)
+        scratch.labels[frames[d, F_ROW]] = UNTAKEN
+        d -= 1
     return DONE
 
 
@@ -498,25 +513,77 @@ def _reached(deep, size, levels, scratch, reached, state):
 
 
 @embedded
-def _first_refused(variables, last, until, here, conditions, rows, scratch, state):
-    """The first row after ``last`` and before ``until`` that one of the negated variables takes, else NEVER; or an error."""
-    for x in range(last + 1, until):
-        v, mask = np.int64(0), variables
-        while mask != 0:
-            if mask & 1 == 1 and (rows.letters[x] >> v) & 1 == 1:
-                got, bad = scanned(MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state)
-                scratch.labels[x] = UNTAKEN
-                if bad < 0:
-                    return np.int64(bad)
-                if got == 1:
-                    return np.int64(x)
-            mask >>= 1
-            v += 1
-    return np.int64(NEVER)
+def _first_refused(variables, last, until, depth, here, edges, how, spans, negated, conditions, rows, scratch, work, state):
+    """The first row after ``last`` and before ``until`` where an occurrence of the negated variables or groups ends, else NEVER; or an
+    error."""
+    first = np.int64(NEVER)
+    v = np.int64(0)
+    while variables != 0:
+        if variables & 1 == 1:
+            found = np.int64(NEVER)
+            if negated.start[v] >= 0:
+                found = _first_of_group(v, last, min(first, until), depth, here, edges, how, spans, negated, conditions, rows, scratch, work, state)
+            else:
+                found = _first_of_variable(v, last, min(first, until), depth, here, edges, negated, conditions, rows, scratch, work, state)
+            if found < 0:
+                return found
+            first = min(first, found)
+        variables >>= 1
+        v += 1
+    return first
 
 
 @embedded
-def _ending(depth, node, until, last, stuck, stop_all, now, here, net, spans, negated, places, clock, conditions, rows, scratch, work, state):
+def _first_of_variable(v, last, until, depth, here, edges, negated, conditions, rows, scratch, work, state):
+    """The first row after ``last`` and before ``until`` that a negated variable takes, else NEVER; or an error."""
+    mixed, first = (negated.mixed >> v) & 1 == 1, np.int64(NEVER)
+    for x in range(last + 1, until):
+        if (rows.letters[x] >> v) & 1 == 0:
+            continue
+        if mixed:
+            got = np.int64(holds_finally(v, x, min(x, here[2]), depth, here, edges, conditions, rows, scratch, work, state))
+        else:
+            held, bad = scanned(MAP, v, v, conditions.entry[v], 1, x, last, x + 1, here[2], here, conditions.slots, conditions, rows, scratch, state)
+            got = np.int64(bad) if bad < 0 else np.int64(held)
+        scratch.labels[x] = UNTAKEN
+        if got < 0:
+            return got
+        if got == 1:
+            first = np.int64(x)
+            break
+    if mixed:
+        bad = _restored(depth, here, edges, conditions, rows, scratch, work, state)
+        return bad if bad < 0 else first
+    return first
+
+
+@embedded
+def _first_of_group(v, last, until, depth, here, edges, how, spans, negated, conditions, rows, scratch, work, state):
+    """The first row after ``last`` and before ``until`` where a match of a negated group ends, else NEVER; or an error."""
+    got, first, x = np.int64(0), np.int64(NEVER), last + 1
+    if x < until:
+        got = np.int64(group_between(v, last, until, depth, here, edges, None, how, spans, negated, conditions, rows, scratch, work, state))
+    if got == 1:
+        # the rows up to until - 1 hold a match; the first row that ends one is looked for
+        got = np.int64(0)
+        while x < until and got == 0:
+            x += 1
+            got = np.int64(group_between(v, last, x, depth, here, edges, None, how, spans, negated, conditions, rows, scratch, work, state))
+        first = x - 1
+    if got < 0:
+        return got
+    bad = _restored(depth, here, edges, conditions, rows, scratch, work, state)
+    return bad if bad < 0 else first
+
+
+@embedded
+def _restored(depth, here, edges, conditions, rows, scratch, work, state):
+    """Computes the values of the run again, which judging a negation may have overwritten: 0 or an error."""
+    return np.int64(replay(np.int64(-1), np.int64(0), np.int64(0), depth, scratch.hi.shape[0] - 2, here, edges, conditions, rows, scratch, work, state))
+
+
+@embedded
+def _ending(depth, node, until, last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state):
     """How the run in the frames ends: (status, the row that broke it or an error minus 1, the end of its last window, its ways on).
 
     The ways on are the edges of the node before ``until``. The window of an open run is the last of its open ways.
@@ -545,7 +612,7 @@ def _ending(depth, node, until, last, stuck, stop_all, now, here, net, spans, ne
             crossed >>= 1
             v += 1
         if places.at_once[e] != 0:
-            refused = _first_refused(places.at_once[e], last, min(stop, high), here, conditions, rows, scratch, state)
+            refused = _first_refused(places.at_once[e], last, min(stop, high), depth, here, edges, how, spans, negated, conditions, rows, scratch, work, state)
             if refused < 0:
                 return OPEN, refused - 1, moment, ways
             dead = min(dead, refused)

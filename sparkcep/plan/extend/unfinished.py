@@ -8,18 +8,14 @@ arrives as an input column with one value in all rows. Without AS OF the rewrite
 from __future__ import annotations
 
 import re
-from functools import reduce
-from operator import or_
 
 from sparkcep.clause import nodes, tree
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
-from sparkcep.plan.facts import variables_in
 from sparkcep.plan.options import MICROS, NUMBER, selection
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Computed, Unfinished, has, walk
+from sparkcep.plan.records import Computed, Unfinished
 from sparkcep.plan.scope import RANDOM, Scope
-from sparkcep.plan.split.conditions import looks_at_match, reads_labels
 
 CLOCK = "__clock"  # the input column with the clock
 _VALUES = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP".split())  # values that are written like columns
@@ -52,32 +48,6 @@ def check_unfinished(clause: MatchClause, shown: tree.Unfinished) -> None:
         raise clause.error(shown.span, "UNFINISHED", "without WINDOW or WITHIN no match times out. Add WINDOW size, or write SHOW UNFINISHED MATCHES", SYNTAX)
 
 
-def check_negations(clause: MatchClause, plan: Plan) -> None:
-    """Raises ClauseError for negations whose unfinished matches the engine does not know yet."""
-    if plan.unfinished is None or not has(plan.pattern, "not"):
-        return
-    grouped = {group.variable: variables_in(group.pattern) for group in plan.without}
-    timed = any(has(group.pattern, "within") for group in plan.without)
-    looking = {condition.variable for condition in plan.conditions if any(map(looks_at_match, condition.trees))}
-    negated = {part[1] for part in walk(plan.pattern) if part[0] == "not"}
-    inside = reduce(or_, (grouped.get(v, 0) for v in negated), 0)
-    first = next(n for n in nodes.walk(clause.pattern) if isinstance(n, nodes.Not))
-    for there, message in (
-        (timed, "unfinished matches with a negated group that has a WITHIN are not supported yet. Leave WITHIN out of ~( )"),
-        (any(inside >> v & 1 for v in looking), "unfinished matches with a negated group whose conditions read other rows of the match are not supported yet. Compare with columns of the row itself"),
-        (any(v in negated and _reads_own(v, plan) for v in looking), "unfinished matches with a negation whose condition reads several of its rows are not supported yet. Compare with rows of other variables"),
-    ):
-        if there:
-            raise clause.error(first.span, "UNFINISHED", message, UNSUPPORTED)
-
-
-def _reads_own(variable: int, plan: Plan) -> bool:
-    """Whether the condition of a negated variable may read further rows of its own together with those of others."""
-    masks = [part.mask for c in plan.conditions if c.variable == variable for tree in c.trees for part in walk(tree) if hasattr(part, "mask")]
-    labels = any(reads_labels(tree) for c in plan.conditions if c.variable == variable for tree in c.trees)
-    return labels or any(mask != 1 << variable and mask >> variable & 1 for mask in masks)
-
-
 def unfinished_of(clause: MatchClause, plan: Plan) -> Unfinished:
     """The option as a record."""
     shown = clause.unfinished
@@ -101,6 +71,15 @@ def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Comput
         return ()
     as_of = clause.unfinished.as_of if clause.unfinished is not None else None
     return (Computed(CLOCK, "" if as_of is None else scope.plain_text(as_of, "AS OF")),)
+
+
+def later_rows(clause: MatchClause, plan: Plan, columns: tuple[Computed, ...], scope: Scope) -> tuple[str, ...]:
+    """The condition of rows after AS OF, which are part of the clock of their partition. () without AS OF."""
+    shown = clause.unfinished
+    if plan.unfinished is None or shown is None or shown.as_of is None:
+        return ()
+    after = "<" if plan.order[0].descending else ">"
+    return (f"{dict(columns)[plan.unfinished.order]} {after} ({scope.plain_text(shown.as_of, 'AS OF')})",)
 
 
 def clock_text(plan: Plan, source: str) -> str:

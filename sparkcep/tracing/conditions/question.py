@@ -87,7 +87,8 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
     Raises:
         ClauseError: the clause is wrong, or has an option that is not explained yet.
     """
-    stated, clause = clause, reduced_clause(clause)
+    stated = replace(clause, unfinished=None)  # unfinished matches change no match
+    clause = reduced_clause(stated)
     draft, untraced = _checked(stated, clause, settings, qualifiers)
     splitter = draft.splitter
     collector = Collector(
