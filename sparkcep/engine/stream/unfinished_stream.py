@@ -7,9 +7,9 @@ Nothing of a run is saved. The state has the rows from the first undecided start
 (``covered``), because start rows up to there are not reported (AFTER MATCH SKIP). A step searches again from the first undecided
 start row, and ends at the next one. It goes through each decided start row once, and costs the rows in reach of the undecided one.
 
-The search for matches goes as far as matches are final (:class:`sparkcep.engine.match.enumeration.Enumeration`). It waits too long
-for windows of groups and for negations after a match, because it knows the end of WINDOW only. So with these, or if it stops at a
-start row without open runs, matches are searched as if partitions had ended, and those of undecided start rows are dropped.
+The search for matches goes as far as matches are final (:class:`sparkcep.engine.match.enumeration.Enumeration`). With windows of
+groups, with negations, and if conditions look at the match, it may wait longer than the start row is undecided. So with these, or if
+it stops at a start row without open runs, matches are searched as if partitions had ended. Those of undecided start rows are dropped.
 
 Example: ``A B`` within 5, and the rows 0 (A), 3 (A) and 4 (none of them), under SKIP TILL NEXT MATCH. At the watermark 4 both A may
 still be followed by a B, so row 0 is the first undecided one. At the watermark 5 its window has ended. It is reported as timed out,
@@ -55,7 +55,8 @@ class UnfinishedStream(Operator):
     def __init__(self, task: Task, search: MatchSearch) -> None:
         self.task, self.search, self.batch = task, search, UnfinishedMatches(task, search)
         self.ahead = Reach.of(task.plan).ahead
-        self.waits = len(task.plan.windows) > 1 or task.prepared.strategy.automaton.negates_behind
+        prepared = task.prepared
+        self.waits = prepared.conditions.has_history or len(task.plan.windows) > 1 or prepared.strategy.automaton.negates
 
     def step(self, chunk: Chunk, state: ResumeState) -> Step:
         """Searches the chunk, and returns the state with the rows that a later attempt may look at."""
