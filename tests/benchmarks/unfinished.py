@@ -1,6 +1,6 @@
 """SHOW UNFINISHED MATCHES on Spark beside the clause without it: a funnel, and orders that must be shipped in time (SLA).
 
-The ways take turns in one session. One third of the start rows have no match.
+The ways take turns in one session. Of a third of the keys the last step is missing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def run(rows: int = 2_000_000, repeats: int = 5) -> dict:
 
 
 def events(rows: int, words: tuple[str, ...]) -> pa.Table:
-    """``k`` a key with :data:`PER_KEY` rows, ``t`` 5 hours apart on average, ``e`` the first word in the first row, then any of the words."""
+    """Rows in random order: ``k`` a key with :data:`PER_KEY` rows, ``t`` 5 hours apart on average, ``e`` one of the words, the
+    first one in the first row."""
     rng = np.random.default_rng(7)
     keys = rows // PER_KEY
     key, nth = np.repeat(np.arange(keys), PER_KEY), np.tile(np.arange(PER_KEY), keys)

@@ -60,8 +60,8 @@ OPEN, TIMED_OUT, BROKEN = range(3)  # how a run ended
 NEVER = np.iinfo(np.int64).max  # the moment of a window that no clock ends
 UNFINISHED = -1  # instead of the number of a match
 
-# Columns of ``frames``, the first three as in sparkcep.kernels.vm.final_conditions: node, row taken, edge in progress, next candidate row, deepest place so far, and bits: whether an edge took
-# that row, whether the row may not be passed over.
+# Columns of ``frames``, the first three as in sparkcep.kernels.vm.final_conditions: node, row taken, edge in progress, next
+# candidate row, deepest place so far, and bits: whether an edge took that row, whether the row may not be passed over.
 F_NODE, F_ROW, F_EDGE, F_NEXT, F_DEEP, F_BITS, FRAME = range(7)
 _TOOK, _HELD = 1, 2
 
@@ -155,10 +155,10 @@ class Growing(NamedTuple):
 
 
 class RunWork(NamedTuple):
-    """Working memory: frames, the rows that opened each window, the best run so far with its nodes, the memo, and the rows of negations
-    (``path`` and ``within``, see :mod:`sparkcep.kernels.match.walk`).
+    """Working memory: frames, the rows that opened each window, the best run so far with its nodes, and the memo.
 
-    ``reached`` int64 (entries, levels): the most rows of a run that reached the state, for each depth.
+    ``reached`` int64 (entries, levels): the most rows of a run that reached the state, for each depth. ``path`` and ``within`` hold
+    the rows of negations, see :mod:`sparkcep.kernels.match.walk`.
     """
 
     frames: np.ndarray
@@ -514,8 +514,7 @@ def _reached(deep, size, levels, scratch, reached, state):
 
 @embedded
 def _first_refused(variables, last, until, depth, here, edges, how, spans, negated, conditions, rows, scratch, work, state):
-    """The first row after ``last`` and before ``until`` where an occurrence of the negated variables or groups ends, else NEVER; or an
-    error."""
+    """The first row after ``last`` and before ``until`` where negated variables end an occurrence, else NEVER; or an error."""
     first = np.int64(NEVER)
     v = np.int64(0)
     while variables != 0:

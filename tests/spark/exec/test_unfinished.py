@@ -142,7 +142,7 @@ def test_types_of_time(events, zone):
 
 
 def day_of(moment, size):
-    """The day of a value of the types. Numbers are in units of which ``size`` are two days."""
+    """The day of a value of the types. Two days are ``size`` of a number's units."""
     if moment is None or size == WINDOW and isinstance(moment, float):
         return moment
     if size == WINDOW:
@@ -151,5 +151,5 @@ def day_of(moment, size):
 
 
 def backwards():
-    """The statuses under ORDER BY t DESC, where an order shipped before it is placed is a match. The clock stands on day 0."""
+    """The statuses under ORDER BY t DESC, where an order shipped before it is placed is a match. The clock is day 0."""
     return {o: "TIMED OUT" if placed >= SIZE else "OPEN" for o, (placed, _) in ORDERS.items() if placed is not None}
