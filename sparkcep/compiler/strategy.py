@@ -467,6 +467,9 @@ def _unranked(plan: Plan, ranking: Ranking, found: Strategy) -> tuple[Reason, ..
     if _shares(plan.pattern):
         shape = (*shape, _at_pattern(plan, "several sides of & take rows of one variable"))
     looks = _looks(plan, found.looking) if comparisons_of(plan) is None else ()
+    if ranking.moving:
+        shape = (*shape, _at_pattern(plan, "UPDATE gives a sequence windows of its own, and the bound of the score does not know these"))
+    looks = looks or tuple(_looked_up(plan))
     known = ranking.terms or ranking.scored
     score = () if known else (Reason("the score is not made of numbers of single rows, and sums and counts of other rows, by arithmetic that the engine knows", *ranking.place),)
     return (*shape, *looks, *score)

@@ -52,6 +52,8 @@ def check_stream(plan: Plan) -> None:
             raise _wrong(plan, message, UNSUPPORTED)
     if plan.ranking is not None and plan.ranking.top and plan.slide is None:
         raise _wrong(plan, "TOP k without SLIDE ranks a whole partition, which never ends over a stream. Rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
+    if plan.ranking is not None and plan.ranking.changes is not None:
+        raise _wrong(plan, f"REPORT CHANGES beside TOP k {YET}", UNSUPPORTED)
     strategy = placed_strategy(plan)
     if strategy.search == BUDGETED:
         _check_budget(plan, strategy)

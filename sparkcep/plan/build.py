@@ -30,7 +30,15 @@ from sparkcep.plan.extend.budget import (
     history_of,
     history_text,
 )
-from sparkcep.plan.extend.changes import arrival_of, changes_of, check_pattern_changes, compared_values, punctuated, reports_changes
+from sparkcep.plan.extend.changes import (
+    arrival_of,
+    changes_of,
+    check_pattern_changes,
+    compared_values,
+    punctuated,
+    reports_changes,
+    reports_lists,
+)
 from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
 from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
 from sparkcep.plan.extend.unfinished import check_unfinished, clock_columns, later_rows, unfinished_of
@@ -380,7 +388,8 @@ def _identity(draft: Draft) -> str:
 
 def _ranked(clause: MatchClause) -> tuple[str, ...]:
     """The measures that PREF and TOP add."""
-    return (*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ()))
+    of_lists = ("CHANGE",) if clause.top and reports_lists(clause) else ()
+    return (*(("MATCH_SCORE",) if clause.pref or clause.top else ()), *(("MATCH_RANK",) if clause.top else ()), *of_lists)
 
 
 def _outputs(draft: Draft, splitter: MeasureSplitter) -> tuple[Computed, ...]:
@@ -566,9 +575,11 @@ def automaton_measures(draft: Draft) -> Draft:
 
 
 def _ignorable(draft: Draft) -> bool:
-    # TOP OVERALL compares positions across partitions, and positions count every row
-    overall = draft.plan.ranking is not None and draft.plan.ranking.overall
-    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not overall and pruning.ignorable(draft.plan)
+    # TOP OVERALL compares positions across partitions, and positions count every row. REPORT CHANGES compares the lists of windows,
+    # and any row makes a window.
+    ranking = draft.plan.ranking
+    whole = ranking is not None and (ranking.overall or ranking.changes is not None)
+    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not whole and pruning.ignorable(draft.plan)
 
 
 def _joinable(draft: Draft) -> bool:

@@ -28,6 +28,7 @@ from sparkcep.plan.records import (
     Automaton,
     ConditionTree,
     LeafSpec,
+    ListChanges,
     Lit,
     Ranking,
     Repeat,
@@ -380,7 +381,9 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
         return automaton is not None and spec.number < len(automaton.registers if spec.kind == "register" else automaton.emits)
     if spec.kind in ("match_from", "match_to"):
         return automaton is not None and spec.column == automaton.time
-    if spec.kind in ("window_start", "window_end"):
+    if spec.kind in ("next_start", "next_end", "pairs") and (ranking is None or ranking.changes is None):
+        return False
+    if spec.kind in ("window_start", "window_end", "next_start", "next_end"):
         return slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
     if spec.kind in ("change", "change_number", "changed_by"):
         return changes is not None and changes.report == "CHANGES"
@@ -441,6 +444,8 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
         own = [leaf.variable for leaf in monotone.leaves]
         if not own or not _differ(own) or not of_single_rows(found["pattern"]) or sum(1 << v for v in own) & ~variables_in(found["pattern"], "var"):
             return False
+    if ranking.changes is not None and not _are_list_changes(ranking.changes, ranking, found):
+        return False
     if sides is not None:
         masks = [variables_in(side, "var") for side in found["pattern"][1:]] if found["pattern"][0] == "and" else []
         if len(masks) != len(sides.sides) or any(a & b for i, a in enumerate(masks) for b in masks[:i]):
@@ -450,6 +455,15 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
         return False
     preferred = bool(ranking.terms or monotone or sides or ranking.scored or ranking.by_sequences)
     return (ranking.place is not None or not preferred) and (ranking.scored is None or bool(ranking.scored.leaves)) and (not ranking.vector or ranking.vector in leaves) and (not ranking.by_engine or ranking.top > 0)
+
+
+def _are_list_changes(changes: ListChanges, ranking: Ranking, found: Mapping) -> bool:
+    """Whether lists of sliding windows are compared, by the leaves for it."""
+    kinds = {leaf.name: leaf.spec.kind for leaf in found["leaves"]}
+    right = [kinds.get(name) == kind for name, kind in zip(changes, ("pairs", "window_start", "next_start"))]
+    ends = [kinds.get(name) if name else "" for name in (changes.end, changes.next_end)]
+    compared = found["slide"] is not None and found["changes"] is None and ranking.by_spark and found["rows"] == "one"
+    return compared and all(right) and ends in (["", ""], ["window_end", "next_end"])
 
 
 def _are_groups(found: Mapping) -> bool:

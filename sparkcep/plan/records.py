@@ -442,6 +442,22 @@ class Scored(NamedTuple):
     strict: bool
 
 
+class ListChanges(NamedTuple):
+    """REPORT CHANGES beside TOP k of sliding windows: leaves that compare the lists of windows.
+
+    Attributes:
+        identity: the leaf with the (row, variable) sequence of a match.
+        start, next_start: the leaves with the begin of the match's window, and of the partition's next window that holds a row.
+        end, next_end: the leaves with the ends of these windows, "" if no measure reads them.
+    """
+
+    identity: str
+    start: str
+    next_start: str
+    end: str = ""
+    next_end: str = ""
+
+
 class Ranking(NamedTuple):
     """PREF and TOP.
 
@@ -461,6 +477,7 @@ class Ranking(NamedTuple):
         moving: the windows of sequences with UPDATE.
         sequences: the variables of each sequence.
         by_sequences: the score by one sum over the rows of each sequence.
+        changes: what REPORT CHANGES compares, None without it.
     """
 
     objectives: tuple[str, ...]
@@ -478,6 +495,7 @@ class Ranking(NamedTuple):
     moving: tuple[Moving, ...] = ()
     sequences: tuple[Annotated[int, Range(1, "sets")], ...] = ()
     by_sequences: Conjoined | None = None
+    changes: ListChanges | None = None
 
     @property
     def by_spark(self) -> bool:
@@ -889,10 +907,11 @@ class Plain(NamedTuple):
     """A measure without parameters.
 
     These are MATCH_NUMBER(), MATCH_COUNT(), MATCH_GRAPH(), MISSING(), ERROR_KIND(), BUNDLE_SIZE(), MATCH_RANK() if the engine
-    ranks, COMPLETE(), CHECKS_LEFT_OUT(), CHECKS_ALLOWED(), COVERAGE(), or (``vector``) the positions of the match's rows.
+    ranks, COMPLETE(), CHECKS_LEFT_OUT(), CHECKS_ALLOWED() and COVERAGE(). ``vector``: the positions of the match's rows. ``pairs``:
+    these positions with the labels of the rows.
     """
 
-    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "complete", "left_out", "allowed", "coverage"]
+    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "pairs", "complete", "left_out", "allowed", "coverage"]
 
 
 class OfRun(NamedTuple):
@@ -956,9 +975,12 @@ class OfHistory(NamedTuple):
 
 
 class WindowEdge(NamedTuple):
-    """WINDOW_START() or WINDOW_END() of windows that slide by ``step`` over ``column``, or over positions if ``column`` is ""."""
+    """WINDOW_START() or WINDOW_END() of windows that slide by ``step`` over ``column``, or over positions if ``column`` is "".
 
-    kind: Literal["window_start", "window_end"]
+    ``next_start`` and ``next_end``: those of the partition's next window that holds a row. The last window is its own next one.
+    """
+
+    kind: Literal["window_start", "window_end", "next_start", "next_end"]
     column: PerhapsInput
     step: Annotated[str, STEP]
 

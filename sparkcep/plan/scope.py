@@ -58,6 +58,9 @@ PRIOR, SCORE_CALL = "PRIOR", "MATCH_SCORE"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
 SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
+# columns of a change of the list of TOP k: CHANGE(), and the window of the change
+CHANGE = "__change"
+LIST_CHANGE = {"CHANGE": CHANGE, "WINDOW_START": "__change_start", "WINDOW_END": "__change_end"}
 LIFETIMES = {"MATCH_FROM": "match_from", "MATCH_TO": "match_to"}  # measures of an automaton's matches, and their leaves
 # measures of REPORT CHANGES without argument, and their leaves
 CHANGED = {"CHANGE": "change", "CHANGE_NUMBER": "change_number", "CHANGED_BY": "changed_by", "PUNCTUATION": "punctuation", "MATCH_ID": "match_id"}

@@ -38,12 +38,14 @@ class JoinedSequences(NamedTuple):
         links: for each sequence, the comparisons between its own rows. The strategy sets them.
         before: (first, second) for each pair of sequences if the first must end before the second begins.
         across: the comparisons of rows of two sequences.
+        written: the numbers of the sequences in the order of PATTERN.
     """
 
     plans: tuple[Plan, ...]
     links: tuple[Links, ...]
     before: tuple[tuple[int, int], ...]
     across: tuple[Across, ...]
+    written: tuple[int, ...]
 
 
 def joined_sequences(plan: Plan) -> JoinedSequences | None:
@@ -84,7 +86,7 @@ def joined_sequences(plan: Plan) -> JoinedSequences | None:
     for i, mask in enumerate(masks):
         conditions = tuple(condition for condition in own if mask >> condition.variable & 1 and condition.trees)
         plans.append(replace(plan, pattern=parts[i], conditions=conditions))
-    return JoinedSequences(tuple(plans), (), tuple(before), tuple(across))
+    return JoinedSequences(tuple(plans), (), tuple(before), tuple(across), tuple(parts))
 
 
 def _placed(tree: tuple, masks: tuple[int, ...], parts: dict[int, tuple], before: list[tuple[int, int]]) -> list[int] | None:

@@ -481,6 +481,17 @@ class Slides:
         """Returns WINDOW_START and WINDOW_END of the windows with these numbers."""
         return self.grid.values(numbers)
 
+    def next_windows(self, parts: np.ndarray, numbers: np.ndarray) -> tuple[pa.Array, pa.Array]:
+        """Returns WINDOW_START and WINDOW_END of the next windows of these windows' partitions, or of the last windows themselves.
+
+        ``parts`` and ``numbers``: the partition and the number of each window. Windows must ascend in a partition.
+        """
+        known, code = np.unique(self.numbers, return_inverse=True)
+        width = len(known)
+        own = np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds)) * width + code
+        after = np.searchsorted(own, parts * width + np.searchsorted(known, numbers), side="right")
+        return self.windows(self.numbers[np.minimum(after, self.bounds[parts + 1] - 1)])
+
 
 def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
     """Returns the sliding windows of each partition that are asked for and hold at least one row.

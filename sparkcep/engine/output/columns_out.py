@@ -151,14 +151,14 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
         return pa.int32()
     if kind == "history_starts":
         return pa.list_(schema.field(spec.column).type if spec.column else pa.int64())
-    if kind == "vector":
+    if kind in ("vector", "pairs"):
         return pa.list_(pa.int64())
     if kind == "rank":
         return pa.int32()
     if kind == "score":
         floating = any(term.column and type_of(schema.field(term.column).type).is_float for term in spec.terms)
         return pa.float64() if floating else pa.null()
-    if kind in ("window_start", "window_end"):
+    if kind in ("window_start", "window_end", "next_start", "next_end"):
         return window_type(schema.field(spec.column).type if spec.column else None, spec.step)
     if kind == "rows":
         return pa.list_(pa.struct([pa.field(f"a{i}", _value_type(c, schema)) for i, c in enumerate(spec.columns)]))
@@ -339,6 +339,16 @@ def match_positions(events: np.ndarray, scattered: np.ndarray, positions: np.nda
     return pa.ListArray.from_arrays(_list_offsets(offsets), pa.array(positions[rows[fresh]]))
 
 
+def match_pairs(events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, positions: np.ndarray) -> pa.Array:
+    """Returns the (row, label) pairs of each match in order, each as one number. Equal matches of a partition have equal pairs."""
+    sizes = np.maximum(events[:, E_ROWS], 0)
+    at = ranges(events[:, E_LABELS], sizes)
+    rows = scattered[at] if len(scattered) else ranges(events[:, E_START], sizes)
+    pairs = positions[rows] << 8 | labels[at].astype(np.int64)
+    match = np.repeat(np.arange(len(events)), sizes)
+    return pa.ListArray.from_arrays(_list_offsets(np.concatenate([[0], np.cumsum(sizes)])), pa.array(pairs[np.lexsort((pairs, match))]))
+
+
 def match_graphs(until: np.ndarray, items: np.ndarray, variables: tuple[str, ...]) -> pa.Array:
     """Makes the graphs of MATCH_GRAPH().
 
@@ -494,9 +504,9 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
 OF_CHANGES = ("change", "change_number", "changed_by", "punctuation")
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
-    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector"), _by_event),
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector", "pairs"), _by_event),
     **dict.fromkeys(("status", "ended", "expected"), _by_event),
     **dict.fromkeys(("complete", "left_out", "allowed", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
-    **dict.fromkeys(("window_start", "window_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "punctuation", "match_id"), _by_event),
+    **dict.fromkeys(("window_start", "window_end", "next_start", "next_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "punctuation", "match_id"), _by_event),
     **dict.fromkeys(("register", "emit"), _of_computation),
 }

@@ -14,9 +14,17 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import NARROWER
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import WINDOW_BYTES
+from sparkcep.engine.core.windows import WINDOW_BYTES, slides
 from sparkcep.engine.output import gather, shared_ends
-from sparkcep.engine.output.columns_out import OF_CHANGES, OutputRows, end_rows, leaf_column, match_positions, output_bytes
+from sparkcep.engine.output.columns_out import (
+    OF_CHANGES,
+    OutputRows,
+    end_rows,
+    leaf_column,
+    match_pairs,
+    match_positions,
+    output_bytes,
+)
 from sparkcep.engine.output.moving_windows import held
 from sparkcep.engine.output.row_weights import scores
 from sparkcep.errors import MatchRuntimeError, TooMuchStateError
@@ -54,6 +62,8 @@ class Tables:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))
         if any(spec.kind == "vector" for spec in self.leaves.values()):
             by_event["vector"] = match_positions(events, found.rows, chunk.positions)
+        if plan.ranking is not None and plan.ranking.changes is not None:
+            by_event["pairs"] = match_pairs(events, labels, found.rows, chunk.positions)
         out_event, out_pos, out_upto = gather.output_rows(events, labels, found.rows, _ROW_MODES[plan.rows])
         if len(out_event) == 0:
             return
@@ -122,12 +132,15 @@ class Tables:
         first, last = end_rows(events[kept], found.rows)
         try:
             which, numbers, grid = held(self.plan, chunk, found if len(kept) == len(events) else found.chosen(kept), first, last, most_windows(self.task))
-            starts, ends = grid.values(numbers)
+            edges = dict(zip(("window_start", "window_end"), grid.values(numbers)))
+            if self.plan.ranking is not None and self.plan.ranking.changes is not None:
+                sliding = slides(self.plan.windows[0], self.plan.slide, chunk, most_windows(self.task))
+                edges |= dict(zip(("next_start", "next_end"), sliding.next_windows(events[kept[which], layout.E_PART], numbers)))
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]
         chosen = {name: values.take(pa.array(which)) for name, values in found.by_event.items()}
-        return replace(found, events=events[which], by_event=chosen | {"window_start": starts, "window_end": ends})
+        return replace(found, events=events[which], by_event=chosen | edges)
 
 
 def most_windows(task: Task) -> int:

@@ -11,6 +11,8 @@ less. So a third item of S2 is asked for. There is none, and 15 is final.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,7 +38,10 @@ from sparkcep.errors import TooMuchStateError
 from sparkcep.plan.records import Conjoined
 
 DEEPEST, SPARE = 64, 1000  # a sequence is read up to so many times k, and so many more
-MOST_PAIRS = 1 << 22  # most combinations that are held at a time
+MOST_PAIRS, MOST_TESTED = 1 << 22, 1 << 26  # Combinations of a group that may be kept, and tested.
+FIRST_BLOCK, LAST_BLOCK = 1 << 14, 1 << 20  # Combinations that are tested at a time.
+AT_ONCE, DEEPER_AT_ONCE = 4096, 64  # Groups whose matches are held, in the first reading and in further ones.
+READ_AT_ONCE = 1 << 23  # Rows times matches of the groups that are read together.
 _FAR = np.iinfo(np.int64).max
 
 
@@ -106,6 +111,25 @@ class _Items(NamedTuple):
         return _Items(self.score[at], self.first[at], self.last[at], self.offsets[low : high + 1], self.rows, self.labels, own, other, complete)
 
 
+@dataclass
+class _Group:
+    """A group whose best matches are not final.
+
+    Attributes:
+        number: the number of the group.
+        streams: the matches read of each sequence.
+        depths: how many matches were asked for.
+        worst: the k-th best score found so far.
+        unread: the sequences that must be read further.
+    """
+
+    number: int
+    streams: list[_Items]
+    depths: list[int]
+    worst: float = -np.inf
+    unread: tuple[int, ...] = ()
+
+
 class _SequencePlaces(NamedTuple):
     """The places of all groups, or of one, for the search of one sequence.
 
@@ -157,19 +181,16 @@ class TopkSequences(TopkSides):
             if link is not None
         ]  # fmt: skip
         parts, sizes, windows, pairs = [], [], [], []
-        read = [self._read_all(groups, side, self._depth()) for side in range(len(self.sides))]
-        for number, (low, high) in enumerate(zip(groups.offsets.tolist(), groups.offsets[1:].tolist())):
-            try:
-                streams = [items[number] if items is not None else self._read(rows, slice(low, high), side, self._depth()) for side, items in enumerate(read)]
-                found = self._of_group(rows, slice(low, high), streams)
-            except TooMuchStateError:
-                raise self.task.failures.state(int(rows[low]), chunk.columns, LESS) from None
-            except _NotJoinedError:
-                return None
-            parts += [groups.parts[groups.of[number]]] * len(found)
-            windows += [groups.numbers[groups.of[number]]] * len(found)
-            sizes += map(len, found)
-            pairs += [pair for some in found for pair in some]
+        try:
+            for number, found in self._of_groups(groups):
+                parts += [groups.parts[groups.of[number]]] * len(found)
+                windows += [groups.numbers[groups.of[number]]] * len(found)
+                sizes += map(len, found)
+                pairs += [pair for some in found for pair in some]
+        except TooMuchStateError:
+            raise self.task.failures.state(int(rows[0]), chunk.columns, LESS) from None
+        except _NotJoinedError:
+            return None
         flat = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         best = matches_of(np.array(parts, dtype=np.int64), np.array(sizes, dtype=np.int64), flat[:, 1].astype(np.uint8), flat[:, 0])
         return [Best(best, np.array(windows, dtype=groups.numbers.dtype))]
@@ -177,45 +198,76 @@ class TopkSequences(TopkSides):
     def _depth(self) -> int:
         return max(self.top, 4)
 
-    def _of_group(self, rows: np.ndarray, places: slice, streams: list[_Items]) -> list[list[tuple[int, int]]]:
-        """Returns the (row, label) pairs of each of the k best matches of a group.
+    def _of_groups(self, groups: Unfolded) -> Iterator[tuple[int, list[list[tuple[int, int]]]]]:
+        """Yields the number of each group with the (row, label) pairs of each of its k best matches, in order.
 
         Raises _NotJoinedError if the matches that may be read do not determine them.
         """
-        depths = [self._depth()] * len(streams)
-        while all(len(items.score) for items in streams):
-            chosen, score = self._combined(streams)
-            tops = [items.score[:1] for items in streams]
-            # at most the score of a match with an unread item
-            bounds = {
-                side: float(self._score([items.score[-1:] if i == side else tops[i] for i in range(len(streams))])[0])
-                for side, items in enumerate(streams) if not items.complete
-            }  # fmt: skip
-            worst = -np.sort(-score)[self.top - 1] if len(score) >= self.top else -np.inf
-            open_sides = [side for side, bound in bounds.items() if not worst > bound]
-            if not open_sides:
-                return self._best(streams, chosen, score)
-            for side in open_sides:
-                if depths[side] > DEEPEST * self.top + SPARE:
-                    raise _NotJoinedError
-                depths[side] *= 4
-                streams[side] = self._read(rows, places, side, depths[side])
-        return []
+        sides, depth = range(len(self.streams)), self._depth()
+        for low in range(0, len(groups.of), AT_ONCE):
+            numbers = list(range(low, min(low + AT_ONCE, len(groups.of))))
+            read = list(zip(*(self._read_groups(groups, numbers, side, depth) for side in sides)))
+            answers, waiting = {}, []
+            for number, streams in zip(numbers, read):
+                group = _Group(number, list(streams), [depth] * len(streams))
+                answers[number] = self._of_group(group)
+                waiting += [group] if answers[number] is None else []
+            for at in range(0, len(waiting), DEEPER_AT_ONCE):
+                some = waiting[at : at + DEEPER_AT_ONCE]
+                while some:
+                    self._read_deeper(groups, some)
+                    answers |= {group.number: self._of_group(group) for group in some}
+                    some = [group for group in some if answers[group.number] is None]
+            yield from ((number, found) for number, found in sorted(answers.items()) if found)
 
-    def _score(self, scores: list[np.ndarray]) -> np.ndarray:
+    def _read_deeper(self, groups: Unfolded, some: list[_Group]) -> None:
+        """Reads the unread sequences of some groups further."""
+        for side in range(len(self.streams)):
+            by_depth: dict[int, list[_Group]] = {}
+            for group in (group for group in some if side in group.unread):
+                if group.depths[side] > DEEPEST * self.top + SPARE:
+                    raise _NotJoinedError
+                group.depths[side] *= 4
+                by_depth.setdefault(group.depths[side], []).append(group)
+            for depth, own in by_depth.items():
+                for group, items in zip(own, self._read_groups(groups, [group.number for group in own], side, depth)):
+                    group.streams[side] = items
+
+    def _of_group(self, group: _Group) -> list[list[tuple[int, int]]] | None:
+        """Returns the (row, label) pairs of each of the k best matches of a group, None if sequences must be read further."""
+        streams = group.streams
+        if not all(len(items.score) for items in streams):
+            return []
+        found = _Combinations(self, streams, group.worst)
+        found.extend([np.arange(len(streams[0].score))], 1)
+        group.worst = found.worst
+        tops = [items.score[:1] for items in streams]
+        # at most the score of a match with an unread item
+        bounds = {
+            side: float(self.score_of([items.score[-1:] if i == side else tops[i] for i in range(len(streams))])[0])
+            for side, items in enumerate(streams) if not items.complete
+        }  # fmt: skip
+        group.unread = tuple(side for side, bound in bounds.items() if not found.worst > bound)
+        return None if group.unread else self._best(streams, *found.kept())
+
+    def score_of(self, scores: list[np.ndarray]) -> np.ndarray:
         return np.asarray(evaluated(self.score.tree, [own.astype(np.float64) * rising for own, rising in zip(scores, self.rising)], ARRAYS))
 
-    def _read_all(self, groups: Unfolded, side: int, depth: int) -> list[_Items] | None:
-        """Returns the best ``depth`` matches of a sequence in each group, None if groups must be searched one by one."""
+    def _read_groups(self, groups: Unfolded, numbers: list[int], side: int, depth: int) -> Iterator[_Items]:
+        """Yields the best ``depth`` matches of a sequence in some groups, whose numbers ascend."""
         stream = self.streams[side]
+        low, high = groups.offsets[numbers], groups.offsets[np.array(numbers) + 1]
         if stream.links.far.tests or stream.backs is not None:
-            return None
-        found = top_matches(
-            stream.links.first, stream.links.edges, stream.letters, stream.weights, depth, groups.offsets[:-1], groups.offsets[1:],
-            heads=np.ones(len(groups.of), dtype=bool), keys=stream.links.keys, max_bytes=self.task.limits.max_state_bytes,
-        )
-        whole, at = self._items(groups.rows, 0, side, found, False), np.searchsorted(found.window, np.arange(len(groups.of) + 1)).tolist()
-        return [whole.part(low, high, high - low < depth) for low, high in zip(at, at[1:])]
+            yield from (self._read(groups.rows, slice(*bounds), side, depth) for bounds in zip(low.tolist(), high.tolist()))
+            return
+        batch = np.cumsum((high - low) * depth) // READ_AT_ONCE
+        for at in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(batch)) + 1):
+            found = top_matches(
+                stream.links.first, stream.links.edges, stream.letters, stream.weights, depth, low[at], high[at],
+                heads=np.ones(len(at), dtype=bool), keys=stream.links.keys, max_bytes=self.task.limits.max_state_bytes,
+            )
+            whole, ends = self._items(groups.rows, 0, side, found, False), np.searchsorted(found.window, np.arange(len(at) + 1)).tolist()
+            yield from (whole.part(begin, end, end - begin < depth) for begin, end in zip(ends, ends[1:]))
 
     def _read(self, rows: np.ndarray, places: slice, side: int, depth: int) -> _Items:
         """Returns the best ``depth`` matches of a sequence in a group."""
@@ -260,32 +312,29 @@ class TopkSequences(TopkSides):
         none = {"=": -1, "<=": 1 - _FAR, ">=": _FAR - 1}[test.across.compared.operation]
         return np.where(last < 0, none, test.other[rows[last]])
 
-    def _combined(self, streams: list[_Items]) -> tuple[list[np.ndarray], np.ndarray]:
-        """Returns the item of each sequence for each combination that is a match, and its score."""
-        joined = self.task.prepared.strategy.joined
+    def fitting(self, streams: list[_Items], chosen: list[np.ndarray], side: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns which combinations of the first sequences fit which items of the next one, as indices of both."""
+        joined, items = self.task.prepared.strategy.joined, streams[side]
         assert joined is not None
-        chosen = [np.arange(len(streams[0].score))]
-        for side in range(1, len(streams)):
-            items = streams[side]
-            if len(chosen[0]) * len(items.score) > MOST_PAIRS:
-                raise _NotJoinedError
-            fits = np.ones((len(chosen[0]), len(items.score)), dtype=bool)
-            for a, b in joined.before:
-                if b == side and a < side:
-                    fits &= streams[a].last[chosen[a]][:, None] < items.first[None]
-                elif a == side and b < side:
-                    fits &= streams[b].first[chosen[b]][:, None] > items.last[None]
-            for number, test in enumerate(self.tests):
-                if max(test.across.sequence, test.across.other) == side:
-                    fits &= self._passes(number, test, streams, chosen, side)
-            left, right = np.nonzero(fits)
-            chosen = [*(own[left] for own in chosen), right]
-        if self.ends is not None:
-            first = np.min([items.first[own] for items, own in zip(streams, chosen)], axis=0)
-            last = np.max([items.last[own] for items, own in zip(streams, chosen)], axis=0)
-            inside = np.flatnonzero(self.ends[first] > last)
-            chosen = [own[inside] for own in chosen]
-        return chosen, self._score([items.score[own] for items, own in zip(streams, chosen)])
+        fits = np.ones((len(chosen[0]), len(items.score)), dtype=bool)
+        for a, b in joined.before:
+            if b == side and a < side:
+                fits &= streams[a].last[chosen[a]][:, None] < items.first[None]
+            elif a == side and b < side:
+                fits &= streams[b].first[chosen[b]][:, None] > items.last[None]
+        for number, test in enumerate(self.tests):
+            if max(test.across.sequence, test.across.other) == side:
+                fits &= self._passes(number, test, streams, chosen, side)
+        return np.nonzero(fits)
+
+    def in_window(self, streams: list[_Items], chosen: list[np.ndarray]) -> list[np.ndarray]:
+        """Returns the combinations whose rows lie in one window."""
+        if self.ends is None:
+            return chosen
+        first = np.min([items.first[own] for items, own in zip(streams, chosen)], axis=0)
+        last = np.max([items.last[own] for items, own in zip(streams, chosen)], axis=0)
+        inside = np.flatnonzero(self.ends[first] > last)
+        return [own[inside] for own in chosen]
 
     def _passes(self, number: int, test: _Test, streams: list[_Items], chosen: list[np.ndarray], side: int) -> np.ndarray:
         """Whether combinations and items of a sequence pass a test. bool (combinations, items)."""
@@ -303,10 +352,12 @@ class TopkSequences(TopkSides):
         if len(score) > self.top:
             kept = np.flatnonzero(score >= -np.sort(-score)[self.top - 1])
             chosen, score = [own[kept] for own in chosen], score[kept]
-        ranked = []
+        joined, ranked = self.task.prepared.strategy.joined, []
+        assert joined is not None
         for i, value in enumerate(score.tolist()):
             pairs = []
-            for items, own in zip(streams, chosen):
+            for side in joined.written:  # a row that serves several sequences has their labels in the order of PATTERN
+                items, own = streams[side], chosen[side]
                 at = slice(int(items.offsets[own[i]]), int(items.offsets[own[i] + 1]))
                 pairs += zip(items.rows[at].tolist(), items.labels[at].tolist())
             ranked.append((-value, tuple(sorted({row for row, _ in pairs})), sorted(pairs, key=lambda pair: pair[0])))
@@ -315,3 +366,63 @@ class TopkSequences(TopkSides):
         if any(a[:2] == b[:2] for a, b in pairwise(ranked)):
             raise _NotJoinedError
         return [pairs for _, _, pairs in ranked[: self.top]]
+
+
+class _Combinations:
+    """The combinations of items that are matches and may be among the k best.
+
+    Combinations of the first sequences are extended in blocks, those with the highest bounds first. The bound is the score with the
+    best items of the other sequences. A combination whose bound is below the k-th best score found so far is dropped.
+
+    Attributes:
+        worst: the k-th best score found so far.
+    """
+
+    def __init__(self, search: TopkSequences, streams: list[_Items], worst: float) -> None:
+        self.search, self.streams, self.worst = search, streams, worst
+        self.tops = [items.score[:1] for items in streams]
+        self.block, self.tested = FIRST_BLOCK, 0
+        self.chosen = [np.zeros(0, dtype=np.int64) for _ in streams]
+        self.score = np.zeros(0)
+
+    def kept(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Returns the item of each sequence for each combination, and its score."""
+        return self.chosen, self.score
+
+    def extend(self, chosen: list[np.ndarray], side: int) -> None:
+        """Adds the matches that extend combinations of the sequences before ``side``.
+
+        Raises _NotJoinedError if there are too many combinations.
+        """
+        if side == len(self.streams):
+            return self._add(self.search.in_window(self.streams, chosen))
+        bound = self._bounds(chosen)
+        order = np.argsort(-bound, kind="stable")
+        at, width = 0, len(self.streams[side].score)
+        while at < len(order) and bound[order[at]] >= self.worst:
+            rows = order[at : at + max(1, self.block // width)]
+            at += len(rows)
+            rows = rows[bound[rows] >= self.worst]
+            self.tested += len(rows) * width
+            if self.tested > MOST_TESTED:
+                raise _NotJoinedError
+            self.block = min(2 * self.block, LAST_BLOCK)
+            some = [own[rows] for own in chosen]
+            left, right = self.search.fitting(self.streams, some, side)
+            self.extend([*(own[left] for own in some), right], side + 1)
+
+    def _bounds(self, chosen: list[np.ndarray]) -> np.ndarray:
+        scores = [items.score[own] for items, own in zip(self.streams, chosen)] + self.tops[len(chosen) :]
+        return np.broadcast_to(self.search.score_of(scores), len(chosen[0]))
+
+    def _add(self, chosen: list[np.ndarray]) -> None:
+        score = self._bounds(chosen)
+        self.chosen = [np.concatenate(both) for both in zip(self.chosen, chosen)]
+        self.score = np.concatenate([self.score, score])
+        top = self.search.top
+        if len(self.score) >= top:
+            self.worst = max(self.worst, float(-np.partition(-self.score, top - 1)[top - 1]))
+            best = np.flatnonzero(self.score >= self.worst)
+            self.chosen, self.score = [own[best] for own in self.chosen], self.score[best]
+        if len(self.score) > MOST_PAIRS:
+            raise _NotJoinedError

@@ -17,7 +17,7 @@ from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.extend.arcs import ARRIVED
 from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
 from sparkcep.plan.records import TIME, Changes, Window
-from sparkcep.plan.scope import ENDINGS, Inputs, Scope
+from sparkcep.plan.scope import CHANGED, ENDINGS, SLIDING, Inputs, Scope
 
 ALL_COLUMNS = "__all"  # field of the struct that a retraction compares; it makes the struct non-empty and identifies its errors
 
@@ -25,6 +25,11 @@ ALL_COLUMNS = "__all"  # field of the struct that a retraction compares; it make
 def reports_changes(clause: MatchClause) -> bool:
     """Whether the clause returns a changelog instead of the matches of the remaining rows."""
     return clause.report is not None and clause.report.what == "CHANGES"
+
+
+def reports_lists(clause: MatchClause) -> bool:
+    """Whether the clause reports how the list of TOP k changes from window to window."""
+    return reports_changes(clause) and clause.changes is None and clause.top is not None and clause.automaton is None
 
 
 def arrival_of(clause: MatchClause) -> Expr | None:
@@ -53,9 +58,6 @@ def check_changes(clause: MatchClause) -> None:
         if clause.report is not None and clause.report.punctuations:
             raise _error(clause, clause.report.span, "REPORT NET returns the matches at the end of the input, after all punctuations. Write REPORT CHANGES WITH PUNCTUATIONS, or leave WITH PUNCTUATIONS out")
         return
-    if changes is None and clause.top is not None:
-        message = "REPORT CHANGES does not report how the list of TOP k changes from window to window. Leave it out, and compare the lists of two windows in a query around the clause"
-        raise clause.error(clause.report.span, "TOP", message, UNSUPPORTED)
     _check_punctuations(clause)
     if changes is None:
         raise _error(clause, clause.report.span, "REPORT CHANGES reports how each change of a row changes the matches. Add CHANGES IN c ARRIVAL BY a to describe the changes of rows")
@@ -82,6 +84,44 @@ def _check_punctuations(clause: MatchClause) -> None:
         raise _error(clause, clause.report.span, "WITH PUNCTUATIONS adds output rows that only have the time of a punctuation. Add the measure PUNCTUATION() AS punctuation, or leave WITH PUNCTUATIONS out")
 
 
+def _check_lists(clause: MatchClause) -> None:
+    """Raises ClauseError if REPORT CHANGES cannot compare the lists of TOP k, at the place of the cause."""
+    window, of = clause.window, "REPORT CHANGES beside TOP k"
+
+    def fail(span: Span, message: str, state: str = SEMANTIC) -> ClauseError:
+        return clause.error(span, "TOP", message, state)
+
+    if clause.speculate is not None:
+        raise fail(clause.speculate.span, "SPECULATE selects the changes of rows that are reported early, and TOP k ranks the rows of whole windows. Leave SPECULATE out")
+    if clause.report.punctuations:
+        raise fail(clause.report.span, f"{of} does not return punctuations, because each window is compared once. Leave WITH PUNCTUATIONS out")
+    if window is None or window.slide is None:
+        raise fail(clause.report.span, f"{of} compares the lists of sliding windows. Add SLIDE after WINDOW, or leave REPORT CHANGES out")
+    if clause.rows != ONE_ROW:
+        raise fail(clause.report.span, f"{of} returns one row for each change of the list. Write ONE ROW PER MATCH")
+    if clause.top.scope == "OVERALL" and clause.partition_by:
+        message = f"{of} cannot compare the lists of all partitions together yet. Leave OVERALL out, or compare the lists of two windows in a query around the clause"
+        raise fail(clause.report.span, message, UNSUPPORTED)
+    if clause.order_by and clause.order_by[0].descending:
+        raise fail(clause.order_by[0].expr.span, f"{of} follows the windows from the first to the last, so the first ORDER BY expression must ascend. Leave DESC out")
+    calls = [call for measure in clause.measures for call in measure.expr.walk() if call.op == "call" and not call.args]
+    if not any(call.value == "CHANGE" for call in calls):
+        at = clause.measures[0].expr.span if clause.measures else clause.report.span
+        raise fail(at, f"with {of} each output row is inserted into the list or retracted from it. Add the measure CHANGE() AS change")
+    alone = {id(measure.expr.bare()) for measure in clause.measures}
+    objectives = [expr for pref in (clause.pref, *(sequence.pref for sequence in clause.sequences)) if pref is not None for _, expr in pref.objectives]
+    ranked = [node for expr in objectives for node in expr.walk() if node.op == "call" and not node.args]
+    for call in (call for call in ranked if call.value == "CHANGE"):
+        raise fail(call.span, f"{of} compares lists that are ranked already, so PREF cannot use CHANGE(). Leave it out of PREF")
+    for call in (*calls, *ranked):
+        if call.value in SLIDING and id(call) not in alone:
+            message = f"with {of}, {call.value}() is the window of the change, so it must be a measure of its own. Write {call.value}() AS w, and compute with w in a query around the clause"
+            raise fail(call.span, message)
+    for call in calls:
+        if call.value in CHANGED and call.value != "CHANGE":
+            raise fail(call.span, f"{call.value}() describes changes of rows, and {of} compares lists of windows. Leave it out, or write WINDOW_START() for the window of the change")
+
+
 _NOT_OF_A_COMPUTATION = {
     nodes.Conjunct: "a conjunction & cannot be used. Write its sides one after the other, in each order",
     nodes.Not: "~ cannot be used, because it depends on the finished match. Compare in the condition of the next variable, or write an AUTOMATON",
@@ -94,6 +134,8 @@ _NOT_OF_A_COMPUTATION = {
 
 def check_pattern_changes(clause: MatchClause) -> None:
     """Raises ClauseError if a PATTERN cannot be matched over inserted and deleted rows, at the place of the cause."""
+    if reports_lists(clause):
+        return _check_lists(clause)
     check_changes(clause)
     if clause.changes is None:
         raise _error(clause, clause.report.span, "REPORT NET needs inserted and retracted rows. Add CHANGES IN c, or leave REPORT NET out")

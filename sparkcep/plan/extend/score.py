@@ -108,7 +108,8 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     # preferment breaks ties between matches that differ in their variables only
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
     scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
-    return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, **sequence_members(clause, plan, measures, owners))
+    changes = measures.list_changes()
+    return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, changes=changes, **sequence_members(clause, plan, measures, owners))
 
 
 def sequence_members(clause: MatchClause, plan: Plan, measures: MeasureSplitter, owners: list[list[Branch]]) -> dict:

@@ -53,6 +53,8 @@ def undivided(plan: Plan) -> str:
         return "TOP ranks the matches of whole partitions; with SLIDE it ranks the matches of each window"
     if plan.slide and (plan.ranking is None or plan.ranking.overall):
         return "TOP OVERALL ranks the matches of all windows together"
+    if plan.ranking is not None and plan.ranking.changes is not None:
+        return "REPORT CHANGES compares the list of each window with that of the window before"
     if plan.slide and plan.order[0].descending:
         return "windows of SLIDE begin at their last row if ORDER BY descends"
     if plan.ordered_inputs:

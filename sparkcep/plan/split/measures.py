@@ -24,6 +24,7 @@ from sparkcep.plan.scope import (
     CHANGED,
     ENDINGS,
     LIFETIMES,
+    LIST_CHANGE,
     NAVIGATIONS,
     OF_MATCHES,
     RANKED,
@@ -83,7 +84,7 @@ class MeasureSplitter:
         approx: the costs of approximate matches, if any.
         timed: the input column that the window measures, "" for rows.
         step: the unit of SLIDE, "" without one.
-        ranked: which of MATCH_SCORE and MATCH_RANK the clause's PREF and TOP provide.
+        ranked: which of MATCH_SCORE, MATCH_RANK and CHANGE the clause's PREF and TOP provide.
         arrival: under REPORT CHANGES the first expression of ARRIVAL BY.
         arrived: the input column with ``arrival``, "" if not known.
         identity: with CHANGES IN, the SQL text that identifies a row for MATCH_ID().
@@ -103,6 +104,7 @@ class MeasureSplitter:
         self.step = step
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
+        self._of_list_change: set[str] = set()
         self._leaves: dict[records.LeafSpec, str] = {}
         self._totals: dict[str, Span] = {}  # calls of sums, averages, match counts, and aggregates over several output rows
         self._arrays: dict[str, str] = {}
@@ -168,6 +170,16 @@ class MeasureSplitter:
     def window_start(self) -> None:
         """Adds the column that distinguishes the matches of sliding windows."""
         self._leaf(records.WindowEdge(SLIDING["WINDOW_START"], self.timed, self.step))
+
+    def list_changes(self) -> records.ListChanges | None:
+        """Adds the columns that compare the lists of TOP k. Returns None without REPORT CHANGES."""
+        if "CHANGE" not in self.ranked:
+            return None
+        start, until, end, next_end = (
+            self._leaf(records.WindowEdge(kind, self.timed, self.step)) if kind[-5:] == "start" or "WINDOW_END" in self._of_list_change else ""
+            for kind in ("window_start", "next_start", "window_end", "next_end")
+        )
+        return records.ListChanges(self._leaf(records.Plain("pairs")), start, until, end, next_end)
 
     def duration(self) -> str:
         """SQL for the distance from the first row to the last, in the window's measure, or in rows without one."""
@@ -254,6 +266,9 @@ class MeasureSplitter:
             if kind != "changed_by":
                 return self._leaf(records.OfChange(kind))
             return self._leaf(records.ChangedBy(kind, self.arrived or self.inputs.column(scope.row_text(self.arrival))))
+        if "CHANGE" in self.ranked and name in LIST_CHANGE and not call.args:
+            self._of_list_change.add(name)
+            return LIST_CHANGE[name]
         if name == "MATCH_NUMBER":
             if call.args:
                 raise scope.error(call, "MATCH_NUMBER", "MATCH_NUMBER takes no argument")

@@ -639,6 +639,10 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return "MATCH_NUMBER()"
     if kind in ("window_start", "window_end"):
         return f"{kind.upper()}()"
+    if kind in ("next_start", "next_end"):
+        return f"{'begin' if kind == 'next_start' else 'end'} of the next window that holds a row"
+    if kind == "pairs":
+        return "positions and variables of the match's rows"
     if kind == "score":
         terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
         return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")

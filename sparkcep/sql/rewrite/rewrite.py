@@ -35,8 +35,8 @@ from sparkcep.plan.extend.unfinished import CLOCK, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
-from sparkcep.plan.records import Order, Ranking
-from sparkcep.plan.scope import RANK, SCORE
+from sparkcep.plan.records import ListChanges, Order, Ranking
+from sparkcep.plan.scope import CHANGE, LIST_CHANGE, RANK, SCORE
 from sparkcep.plan.split.conditions import ORDER, ROW_NUMBER
 from sparkcep.plan.split.measures import ELEMENT, POSITION
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
@@ -490,7 +490,7 @@ def _who_ranks(plan: Plan, ranking: Ranking) -> Plan:
     strategy = strategy_of(plan)
     if not strategy.ranks:
         log.warning("TOP %d lists matches one by one, possibly very many, because %s", ranking.top, "; ".join(map(str, strategy.unranked)))
-    return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall else plan
+    return plan.ranked_by_engine() if strategy.search == PATHS and not ranking.overall and ranking.changes is None else plan
 
 
 def _check_automaton(plan: Plan) -> None:
@@ -580,6 +580,8 @@ def subquery(
         rows = _aggregated(plan, call) if plan.aggregates else call
     if plan.ranking and not (frame and plan.ranking.by_spark):
         rows = _ranked(plan, plan.ranking, rows)
+        if plan.ranking.changes is not None:
+            rows = _list_changes(plan, plan.ranking.changes, rows)
     if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
         names = ", ".join(quote(name) for name, _ in plan.outputs)
         return f"(SELECT {names} FROM (SELECT {', '.join(_output(plan))}, {_WHOLE} FROM {rows}))"
@@ -623,6 +625,25 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
     rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
     return f"(SELECT * FROM (SELECT *, {rank} FROM ({scores})) WHERE {RANK} <= {ranking.top})"
+
+
+def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
+    """Returns how the list of TOP k changes from window to window: the rows that come and go, each with the window of the change.
+
+    A match stays in the list if it is in the list of the partition's window before, with its rank if a measure reads the rank.
+    """
+    identity = [*plan.key_texts(), changes.identity, *([RANK] if any(re.search(rf"\b{RANK}\b", text) for _, text in plan.outputs) else [])]
+    over = f"OVER (PARTITION BY {', '.join(identity)} ORDER BY {changes.start})"
+    before, after = f"lag({changes.next_start}) {over} AS __window_before", f"lead({changes.start}) {over} AS __window_after"
+
+    starts = f"IF({CHANGE} = 'insert', {changes.start}, {changes.next_start}) AS {LIST_CHANGE['WINDOW_START']}"
+    ends = f", IF({CHANGE} = 'insert', {changes.end}, {changes.next_end}) AS {LIST_CHANGE['WINDOW_END']}" if changes.end else ""
+    comes = f"NOT (__window_before <=> {changes.start})"
+    goes = f"{changes.next_start} <> {changes.start} AND NOT (__window_after <=> {changes.next_start})"  # the last window is its own next one
+    return (
+        f"(SELECT *, {starts}{ends} FROM (SELECT *, {before}, {after} FROM {rows}) LATERAL VIEW explode(array('retract', 'insert')) __t AS {CHANGE} "
+        f"WHERE IF({CHANGE} = 'insert', {comes}, {goes}))"
+    )
 
 
 def scored(ranking: Ranking, rows: str) -> str:
@@ -691,7 +712,7 @@ def _kept_leaves(plan: Plan) -> list[str]:
     """Returns the leaf columns to keep beside the aggregates. Leaves that only the aggregates read are dropped."""
     texts = [text for _, text in plan.outputs]
     if plan.ranking:
-        texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order]
+        texts += [*plan.ranking.objectives, plan.ranking.score, *plan.ranking.order, *(plan.ranking.changes or ())]
     used = {name for text in texts for name in re.findall(r"\b__l\d+\b", text)}
     used |= {leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank" or (plan.slide and leaf.spec.kind == "window_start")}
     return [leaf.name for leaf in plan.leaves if leaf.name in used or not plan.aggregates]

@@ -10,38 +10,62 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.searches import CONJUNCTION, PATHS, SEQUENCES, STREAMS, WALK
 from sparkcep.compiler.strategy import strategy_of
+from sparkcep.engine.topk import topk_sequences
 from sparkcep.plan.build import make_plan
-from tests.property.random_cases import by_the_engine, difference
-from tests.property.topk.named_sequence_cases import random_case, random_query
+from tests.property.random_cases import Case, by_the_engine, difference
+from tests.property.topk.named_sequence_cases import random_case, random_partition, random_query
 from tests.selection import first
 
 CASES = 5  # a seed
 
 
-def cases(seed: int, count: int):
-    """Random clauses without REPORT CHANGES, which is refused beside TOP."""
-    rng, found = random.Random(seed), 0
-    while found < count:
-        case = random_case(rng)
-        if "REPORT CHANGES" not in case.text:
-            found += 1
-            yield case
-
-
 @pytest.mark.parametrize("seed", first(range(60), wider=6))
 def test_the_engine_lists_what_the_oracle_lists(seed):
-    rows = 0
-    for case in cases(seed, CASES):
+    rng, rows = random.Random(seed), 0
+    for case in (random_case(rng) for _ in range(CASES)):
         assert difference(case, by_the_engine) is None
         rows += sum(map(len, case.expected.values()))
     assert rows > 0
 
 
+@pytest.mark.parametrize("seed", first(range(20), wider=2))
+def test_a_join_in_small_steps(seed, monkeypatch):
+    """Few groups are read together, and few combinations are tested at a time."""
+    for name, value in (("FIRST_BLOCK", 4), ("LAST_BLOCK", 16), ("READ_AT_ONCE", 40), ("AT_ONCE", 2), ("DEEPER_AT_ONCE", 1)):
+        monkeypatch.setattr(topk_sequences, name, value)
+    joined, whole = [], topk_sequences.TopkSequences._joined
+
+    def noted(*arguments):
+        found = whole(*arguments)
+        joined.append(found is not None)
+        return found
+
+    monkeypatch.setattr(topk_sequences.TopkSequences, "_joined", noted)
+    rng = random.Random(seed)
+    for _ in range(6):
+        query = None
+        while query is None or query.top is None or strategy_of(make_plan(parse_clause(query.to_sql()))).search != STREAMS:
+            query = random_query(rng, top=rng.choice([1, 3]))
+        case = Case(query, {p: random_partition(rng, query) for p in range(4)})
+        case.expected = query.answers(case.partitions)
+        assert difference(case, by_the_engine) is None
+    assert any(joined)
+
+
+def test_an_enumeration_has_a_reason():
+    rng, listed, moving = random.Random(2), 0, 0
+    for query in filter(None, (random_query(rng) for _ in range(300))):
+        strategy = strategy_of(make_plan(parse_clause(query.to_sql())))
+        if query.top is not None:
+            assert strategy.ranks != bool(strategy.unranked), query.to_sql()
+            listed += not strategy.ranks
+            moving += any("UPDATE" in reason.text for reason in strategy.unranked)
+    assert listed > 20 and moving > 2
+
+
 def test_each_search_answers_some_of_the_cases():
     rng, searches, moving = random.Random(1), collections.Counter(), collections.Counter()
     for query in filter(None, (random_query(rng) for _ in range(300))):
-        if "REPORT CHANGES" in query.to_sql():
-            continue
         plan = make_plan(parse_clause(query.to_sql()))
         strategy = strategy_of(plan)
         searches[strategy.search] += 1
