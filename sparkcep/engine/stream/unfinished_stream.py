@@ -8,8 +8,8 @@ Nothing of a run is saved. The state has the rows from the first undecided start
 start row, and ends at the next one. It goes through each decided start row once, and costs the rows in reach of the undecided one.
 
 The search for matches goes as far as matches are final (:class:`sparkcep.engine.match.enumeration.Enumeration`). With windows of
-groups, with negations, and if conditions look at the match, it may wait longer than the start row is undecided. So with these, or if
-it stops at a start row without open runs, matches are searched as if partitions had ended. Those of undecided start rows are dropped.
+groups, with negations, and if conditions look at the match, it may wait longer than a start row is undecided. With these, or if it
+stops at a start row without open runs, matches are searched as if partitions had ended. Those of undecided start rows are dropped.
 
 Example: ``A B`` within 5, and the rows 0 (A), 3 (A) and 4 (none of them), under SKIP TILL NEXT MATCH. At the watermark 4 both A may
 still be followed by a B, so row 0 is the first undecided one. At the watermark 5 its window has ended. It is reported as timed out,
@@ -140,7 +140,7 @@ class UnfinishedStream(Operator):
 
 @dataclass(frozen=True)
 class _Searched:
-    """What a step finds.
+    """The result of the searches of a step.
 
     Attributes:
         over, matches: the search for matches, and the matches.

@@ -47,7 +47,7 @@ def streaming_rows(rng: random.Random, query) -> dict[int, list[dict]]:
 
 
 def expected(query, rows: list[dict], watermark: int) -> list[dict]:
-    """What is reported of one key when all rows before ``watermark`` have come and no others."""
+    """The output of one key when exactly the rows before ``watermark`` have come."""
     told = query.told(rows, watermark)
     _, undecided = query._search([row for row in rows if row["t"] < watermark], watermark)
     known = rows[: sum(row["t"] < watermark for row in rows) if undecided is None else undecided]
@@ -103,7 +103,7 @@ def difference(query, text: str, rows: dict[int, list[dict]], rng: random.Random
 
 
 def compared(rng: random.Random, counts: Counter, **wanted) -> str | None:
-    """Compares a random clause over a random stream. None if there is no difference, or nothing to compare."""
+    """Compares a random clause over a random stream. None without a difference."""
     query, text = streaming_query(rng, **wanted)
     rows = streaming_rows(rng, query)
     try:

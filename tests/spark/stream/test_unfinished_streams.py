@@ -33,7 +33,7 @@ from tests.spark.stream.test_streams_faults import Run  # noqa: E402
 SCHEMA = "p int, t timestamp, id int, v int, w int, s string"
 BEGIN = datetime.datetime(2026, 1, 1)
 EPOCH = int(BEGIN.replace(tzinfo=datetime.timezone.utc).timestamp())
-DELAY, FILES, FAR = 2, 5, 1000  # seconds by which rows are late; files; a time after all windows
+DELAY, FILES, FAR = 2, 5, 1000  # the disorder of rows in seconds; the number of files; a time after all windows
 KILLED_RUNS = 500
 PROGRAM = '''
 import sys
