@@ -41,7 +41,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 import sparkcep
 from tests.spark.stream.test_streams import PROVIDER, ROCKSDB
-from tests.spark.stream.test_unfinished_streams import COMPACT, start, stream
+from tests.spark.stream.test_unfinished_streams import COMPACT, stream
 
 folder, master = Path(sys.argv[1]), sys.argv[2]
 builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").config(PROVIDER, ROCKSDB).config(COMPACT, "1000")
@@ -160,6 +160,7 @@ def test_a_query_that_is_killed_twice_reports_what_the_definition_says(tmp_path,
     batch, route = 0, rng.choice(["operator", "frames"])
     for _ in range(2):
         with Run(tmp_path, "local[1]", route, statement, PROGRAM) as run:
+            run.wait((run.logs / "offsets").exists)
             batch = run.seen(batch) + 1
             run.kill()
     with Run(tmp_path, "local[1]", route, statement, PROGRAM) as run:
