@@ -20,13 +20,13 @@ from sparkcep.compiler.searches import (
     EVERY,
 )
 from sparkcep.compiler.strategy import Strategy, placed_strategy
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.errors import SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError
 from sparkcep.plan.extend.approx import ALL, BUNDLES
 from sparkcep.plan.extend.budget import HISTORY
 from sparkcep.plan.json import read
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
-from sparkcep.plan.reach import Reach, back_of_measures
+from sparkcep.plan.reach import Reach, back_of_measures, looks_ahead
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
 from sparkcep.plan.split.fallible import spoken, untyped
 
@@ -44,9 +44,7 @@ def check_stream(plan: Plan) -> None:
     if has(plan.pattern, "end"):
         raise _wrong(plan, "$ is the end of a partition, which a stream never reaches. Leave $ out", at=place_of(plan, "$"))
     if plan.unfinished is not None:
-        shown = plan.unfinished
-        message = f"SHOW {shown.report} MATCHES {YET}, with AS OF the time that the table is complete up to"
-        raise ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
+        _check_unfinished(plan)
     if plan.changes is not None:
         _check_changes(plan)
     for message, there in _families(plan):
@@ -101,6 +99,17 @@ def check_table(plan: Plan) -> None:
     if budget is not None and budget.pace is not None and budget.pace.per == "BATCH":
         message = "BUDGET ... PER BATCH limits the micro-batches of a stream, and this is a table. Write PER PARTITION for all rows of a partition, or PER ROW"
         raise ClauseError("BUDGET", message, sqlstate=SEMANTIC, line=budget.line, column=budget.column, fragment=budget.text)
+
+
+def _check_unfinished(plan: Plan) -> None:
+    """Raises ClauseError for unfinished matches that a stream cannot report."""
+    shown, what = plan.unfinished, f"SHOW {plan.unfinished.report} MATCHES"
+    place = {"line": shown.line, "column": shown.column, "fragment": shown.text}
+    if shown.dated:
+        raise ClauseError("UNFINISHED", f"over a stream the watermark is the clock of {what}. Leave AS OF out", sqlstate=SYNTAX, **place)
+    if any(looks_ahead(plan.pattern, condition, len(plan.variables)) for condition in plan.conditions):
+        message = f"{what} with NEXT in DEFINE {YET}, with AS OF the time that the table is complete up to"
+        raise ClauseError("STREAM", message, sqlstate=UNSUPPORTED, **place)
 
 
 def _check_changes(plan: Plan) -> None:
@@ -170,6 +179,12 @@ def warnings(plan: Plan) -> list[str]:
     window, ahead = window_of(plan), Reach.of(plan).ahead
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("the clause has LIFETIME TO: a row whose end is NULL is kept as long as a match in progress contains it")
+    elif window.kind != MICROS and not plan.idle and plan.unfinished is not None:
+        bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
+        found.append(
+            f"the clause has {bound}: an open match waits for future rows of its key. It is not reported, and its rows and all later ones are kept until then. "
+            f"Add WINDOW INTERVAL '...', or set {IDLE}"
+        )
     elif window.kind != MICROS and not plan.idle:
         bound = "WINDOW n ROWS" if window.kind != NO_WINDOW else "no WINDOW"
         found.append(f"the clause has {bound}: a match that may grow waits for future rows of its key, and its rows are kept until then. Add WINDOW INTERVAL '...', or set {IDLE}")
@@ -188,6 +203,9 @@ def kept(plan: Plan) -> list[str]:
     searched_again = strategy.search == BUDGETED or (emission.resume == RECOMPUTE and not ranks)
     times = 2 if emission.looks_behind and not ranks else 1
     what = ("rows of the last two windows" if times > 1 else "rows of the last window") if searched_again else "rows of a match in progress"
+    since = "them" if searched_again else "its first row"
+    if plan.unfinished is not None:
+        what, since = "rows from the first start row on that has an open match", "that row"
     if plan.automaton is not None and plan.automaton.lifetime:
         lines.append(f"{what}, until the watermark passes the end of its first row's lifetime")
     elif ranks:
@@ -196,11 +214,13 @@ def kept(plan: Plan) -> list[str]:
         further = f", or that wait for {ahead} more {'row' if ahead == 1 else 'rows'} of the key after {'their WINDOW' if emission.late else 'them'}" if ahead else ""
         lines.append(f"rows of the windows that have not ended{waits}{further}{before}")
     elif window.kind == MICROS:
-        lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} past {'them' if searched_again else 'its first row'}")
+        lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} past {since}")
     elif window.kind == NO_WINDOW:
         lines.append(f"{what}, until rows of its key end it or the key is idle (without WINDOW)" if plan.idle else f"{what}, until rows of its key end it (without WINDOW)")
     else:
         lines.append(f"{what}, until {times * int(window.size)} rows of its key have arrived")
+    if plan.unfinished is not None and plan.skip.mode != "next_row":
+        lines.append("up to which of these rows unfinished matches were reported")
     if strategy.search == BUDGETED:
         lines += _kept_of_budget(plan, ever)
     if plan.automaton is not None and plan.automaton.expires:
@@ -244,7 +264,7 @@ def _kept_of_budget(plan: Plan, ever: str) -> list[str]:
 
 
 _WORDS = {
-    "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows returned for a match", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
+    "pattern": "PATTERN", "variables": "PATTERN", "rows": "the rows returned for a match", "unfinished": "SHOW UNFINISHED or TIMEOUT MATCHES", "skip": "AFTER MATCH SKIP", "partition": "PARTITION BY",
     "order": "ORDER BY", "conditions": "DEFINE", "letters": "DEFINE", "selection": "EVENT SELECTION", "windows": "WINDOW", "without": "a negation", "approximate": "APPROX", "slide": "SLIDE", "automaton": "AUTOMATON",
     "arcs": "ARCS FROM", "idle": "sparkcep.stream.idleTimeout", "changes": "CHANGES IN, REPORT or SPECULATE", "equal_keys": "DEFINE", "case_sensitive": "spark.sql.caseSensitive", "ansi": "spark.sql.ansi.enabled",
 }

@@ -246,9 +246,14 @@ def _walk(task: Task, endless: bool) -> Operator:
     from sparkcep.engine.match.gap_walk import GapWalk
 
     if task.plan.unfinished is not None:
+        walk = DeferringSearch(task, functools.partial(GapWalk, task))
+        if endless:
+            from sparkcep.engine.stream.unfinished_stream import UnfinishedStream
+
+            return UnfinishedStream(task, walk)
         from sparkcep.engine.match.unfinished import UnfinishedMatches
 
-        return _whole(task, UnfinishedMatches(task, DeferringSearch(task, functools.partial(GapWalk, task))).answer)
+        return _whole(task, UnfinishedMatches(task, walk).answer)
     early = endless and task.prepared.strategy.emission.early
     return Enumeration(task, DeferringSearch(task, functools.partial(GapWalk, task, at_once=early)))
 

@@ -96,6 +96,8 @@ def _ahead(plan: Plan) -> int:
         # A row that hides a match, or that a run must not skip, matters as soon as the next row is taken.
         after = min(after, 1) if scattered or condition.variable in negated else after
         found.append(looks_ahead(pattern, condition, len(plan.variables)) - after)
+    if plan.unfinished is not None:  # an unfinished match may end with any of its rows
+        return max([0, *found, *(spec.physical for _, spec in plan.leaves if spec.kind == "nav")])
     found += [spec.physical - _after(pattern, within, spec.which, spec.mask, spec.logical) for _, spec in plan.leaves if spec.kind == "nav"]
     return max(found)
 

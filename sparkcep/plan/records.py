@@ -187,13 +187,16 @@ class Unfinished(NamedTuple):
     Attributes:
         report: which unfinished matches are reported beside the matches.
         order: the input column of the first ORDER BY expression, "" without ORDER BY.
-        clock: the input column with the time up to which the input is known, "" if no window is measured in time.
+        clock: the input column with the time up to which the input is known, "" if no window is measured in time. Rows of a stream
+            lack it, because the watermark says that.
+        dated: whether AS OF says that time.
         line, column, text: its place.
     """
 
     report: Literal["UNFINISHED", "TIMEOUT"]
     order: PerhapsInput
-    clock: PerhapsInput
+    clock: Annotated[str, Column("clock", ("",))]
+    dated: bool
     line: Line
     column: Line
     text: str

@@ -50,6 +50,7 @@ from sparkcep.engine.stream.keyed_stream import NOTHING_DUE, KeyedStream
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import ROW, key_column, own_columns, written_column
 from sparkcep.plan.extend.budget import HISTORY_COLUMN
+from sparkcep.plan.extend.unfinished import CLOCK
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import parameter_column
 from sparkcep.settings import Settings
@@ -171,7 +172,7 @@ class Runner:
 
     def __init__(self, plan: Plan, options: dict[str, str]) -> None:
         self.plan, self.options, self.events = plan, options, rows_of(plan)
-        own = tuple(column for column in plan.inputs if column.name != HISTORY_COLUMN)  # a stream reads the history beside the rows
+        own = tuple(column for column in plan.inputs if column.name not in (HISTORY_COLUMN, CLOCK))  # a stream reads the history beside the rows, and the watermark is the clock
         rows = self.typed(table_of(replace(plan, inputs=own), self.events))
         self.own = rows.schema
         self.rows = rows.append_column(ORDER[0], rows.column("__o0")).append_column(ORDER[1], pa.array(np.arange(len(self.events))))

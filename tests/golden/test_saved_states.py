@@ -19,7 +19,7 @@ KINDS = {
 }  # fmt: skip
 FOLDERS = {
     "adjacent", "selection", "early_emission", "conjunction", "match_count", "match_graph", "approximate", "proxies", "bundles", "automaton", "expiry", "arcs", "budget",
-    "budget_history", "ranked_windows", "sequential_windows", "changes", "punctuations", "sessions", "buckets", "partitions",
+    "budget_history", "ranked_windows", "sequential_windows", "changes", "punctuations", "sessions", "buckets", "partitions", "unfinished",
 }  # fmt: skip
 
 

@@ -28,8 +28,9 @@ def named_columns(plan: Plan, schema: pa.Schema) -> list[tuple[str, Column]]:
     """Returns the columns of the input that a plan names, with their descriptions."""
     own = _own_columns(plan)
     found = [(name, column) for name, column in marked(Column, plan) if not (name is None or name in column.also or (column.own and name in own))]
-    # over a stream a history arrives separately from the rows; :mod:`sparkcep.engine.budget.history` reports a missing one
-    found = [(name, column) for name, column in found if column.kinds != "history" or name in schema.names]
+    # over a stream a history arrives separately from the rows, and the watermark is the clock; over a table the engine reports a
+    # missing one
+    found = [(name, column) for name, column in found if column.kinds not in ("history", "clock") or name in schema.names]
     if plan.letters:
         found.append((LETTERS, Column("whole")))
     if plan.rows != "one":
@@ -89,7 +90,7 @@ def _of_kinds(*kinds: str) -> Callable[[pa.DataType], bool]:
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _KINDS: dict[str, Callable[[pa.DataType], bool]] = {
-    "": lambda t: True, "boolean": _of_kinds("boolean"), "whole": _of_kinds(*_WHOLE), "number": lambda t: True, "list": pa.types.is_list, "history": _is_history,
+    "": lambda t: True, "boolean": _of_kinds("boolean"), "whole": _of_kinds(*_WHOLE), "number": lambda t: True, "list": pa.types.is_list, "history": _is_history, "clock": lambda t: True,
 }  # fmt: skip
 
 

@@ -109,17 +109,43 @@ class Matches(KernelLoop):
 
     def left(self) -> Saved:
         """Returns the resume state of the growing partitions, with the rows that later attempts may look at."""
-        parts = np.flatnonzero(self.chunk.going)
-        first = self.opens[parts, layout.O_START]
+        return self.left_in(self.chunk, self.opens, self.taken)
+
+    def left_in(self, chunk: Chunk, opens: np.ndarray, taken: np.ndarray) -> Saved:
+        """Returns that state for the rows of a ``chunk`` whose partitions may grow.
+
+        Args:
+            chunk: the chunk.
+            opens: where the search resumes in its partitions, as the kernel leaves it.
+            taken: 1 for rows in a match. uint8 (rows).
+        """
+        parts = np.flatnonzero(chunk.going)
+        first = opens[parts, layout.O_START]
         if self.negates:
             # a future row looks back no farther than the last row here does, and not out of its window
-            low, high = self.chunk.offsets[parts], self.chunk.offsets[parts + 1]
+            low, high = chunk.offsets[parts], chunk.offsets[parts + 1]
             back = self.backs[np.clip(first, low, high - 1)]
-            if self.chunk.closed is not None:
-                back = np.where(first < high, back, np.maximum(back, self.chunk.closed[parts]))
+            if chunk.closed is not None:
+                back = np.where(first < high, back, np.maximum(back, chunk.closed[parts]))
             first = np.minimum(first, back)
         marked = self.scattered and self.task.plan.rows == "unmatched"
-        return self.resumed.left(self.chunk, self.opens, first, self.task.back, self.taken if marked else None)
+        return self.resumed.left(chunk, opens, first, self.task.back, taken if marked else None)
+
+
+def drop_earlier_rows(due: np.ndarray, at: np.ndarray, state: ResumeState, kept: RowsAtWatermark) -> None:
+    """Sets when the rows of partitions are dropped that are retained for a negation before a match alone.
+
+    They are retained as long as a future match may have them in its window.
+
+    Args:
+        due: the watermark that makes each partition due. int64 (partitions).
+        at: its next start row. int64 (partitions).
+        state: the saved state.
+        kept: the retained rows.
+    """
+    alone = np.flatnonzero((at == kept.end) & (state.rows > 0))
+    last = kept.time[at[alone] - 1]
+    due[alone] = np.where(last > kept.last, last + kept.size - 1, NOTHING_DUE)
 
 
 class DeferringSearch:
@@ -183,10 +209,7 @@ class Enumeration(Operator):
         waits = begun > kept.last  # after its window has closed, a row waits for a further row
         due[resumed[waits]] = begun[waits] + kept.size - 1
         if self.task.prepared.strategy.emission.looks_before:
-            # rows are retained for the negation alone, as long as a future match may have them in its window
-            alone = np.flatnonzero((at == kept.end) & (state.rows > 0))
-            last = kept.time[at[alone] - 1]
-            due[alone] = np.where(last > kept.last, last + kept.size - 1, NOTHING_DUE)
+            drop_earlier_rows(due, at, state, kept)
         early = self.search.early
         if early is not None:
             some, when = early.dues(kept.time, state.rows, state.covered)

@@ -6,7 +6,8 @@ match is searched (:mod:`sparkcep.kernels.match.unfinished`). Such a search visi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +21,15 @@ from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.resume import NOTHING_OPEN
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Moments
-from sparkcep.engine.match.enumeration import MatchSearch
+from sparkcep.engine.match.enumeration import Matches, MatchSearch
 from sparkcep.engine.match.gap_walk import CONTIGUITY
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.common import layout
-from sparkcep.kernels.common.layout import E_LABELS, E_ROWS, E_START
+from sparkcep.kernels.common.layout import E_LABELS, E_NUMBER, E_ROWS, E_START
 from sparkcep.kernels.match import unfinished as kernels
 from sparkcep.kernels.vm.vm import UNTAKEN
 from sparkcep.plan.facts import variables_in
+from sparkcep.plan.json import wrong
 from sparkcep.plan.options import MICROS, NUMBER
 from sparkcep.plan.records import ALL_ROWS, Unfinished, walk
 
@@ -35,6 +37,13 @@ MATCHED = 3  # the status of a match, after those of runs
 STATUS = ("OPEN", "TIMED OUT", "BROKEN", "MATCHED")
 _NO_MOMENT = -kernels.NEVER
 MEMO_ENTRIES = 1 << 12
+
+
+class PartitionClock(NamedTuple):
+    """The clock of partitions, and the moments of their order column; None if no window is one of time."""
+
+    windows: kernels.WindowClock
+    moments: Moments | None
 
 
 class UnfinishedMatches:
@@ -59,34 +68,58 @@ class UnfinishedMatches:
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         """Yields the matches and the unfinished ones, by first row."""
         over = self.search.over(chunk, NOTHING_OPEN)
-        found = together([_kept(batch) for batch in over.rounds()])
-        matches = found.chosen(np.flatnonzero(found.events[:, E_ROWS] >= 0))
-        clock, moments = self._clock(chunk, over.windows)
-        runs = _Runs(self, over, kernels.Starts(*self._starts(chunk, matches), self.task.plan.skip.mode == "next_row"), clock)
-        farthest = together([_kept(batch) for batch in runs.rounds()])
-        ended = runs.ends[: len(farthest.events)]
+        matches = matches_of(over)
+        clock = self.clock(chunk, over.windows)
+        runs = RunSearch(self, over, kernels.Starts(*self.starts(chunk, matches), self.all_starts), clock.windows)
+        farthest = runs.all()
+        unmatched_rows = (lambda marks: np.flatnonzero(marks == 0)) if self.task.plan.rows == "unmatched" else None
+        yield Found(chunk, self.shown_of(matches, farthest, runs, clock, unmatched_rows))
+
+    @property
+    def all_starts(self) -> bool:
+        """Whether a start row inside an unfinished match has one of its own."""
+        return self.task.plan.skip.mode == "next_row"
+
+    def shown_of(
+        self, matches: MatchBatch, farthest: MatchBatch, runs: RunSearch, clock: PartitionClock, in_none: Callable[[np.ndarray], np.ndarray] | None, marks: np.ndarray | None = None,
+    ) -> MatchBatch:
+        """Returns what the option shows, by first row.
+
+        Args:
+            matches: the matches.
+            farthest: the unfinished matches, which ``runs`` found.
+            runs: the search for them.
+            clock: the clock of their partitions.
+            in_none: returns the rows to show that are in no match, given the marks of those that are in one. None: no row is shown.
+            marks: 1 for rows in earlier matches. It gets those of the matches. uint8 (rows).
+        """
+        chunk, over = runs.chunk, runs.over
+        ended = runs.ends[farthest.events[:, E_NUMBER]]
+        farthest.events[:, E_NUMBER] = kernels.UNFINISHED
         if self.shown.report == "TIMEOUT":
             late = np.flatnonzero(ended[:, kernels.D_STATUS] == kernels.TIMED_OUT)
             farthest, ended = farthest.chosen(late), ended[late]
+        elif chunk.watermark is not None:
+            ends_known = np.flatnonzero(ended[:, kernels.D_STATUS] != kernels.OPEN)
+            farthest, ended = farthest.chosen(ends_known), ended[ends_known]
         both = together([matches, farthest])
         ends = np.zeros((len(both.events), kernels.END), dtype=np.int64)
         ends[:, kernels.D_STATUS] = MATCHED
         ends[len(matches.events) :] = ended
-        self._matched(both, ends, len(matches.events), clock, over)
-        if self.task.plan.rows == "unmatched":
-            marks = np.zeros(chunk.rows, dtype=np.uint8)
+        self._matched(both, ends, len(matches.events), clock.windows, over)
+        if in_none is not None:
+            marks = np.zeros(chunk.rows, dtype=np.uint8) if marks is None else marks
             both.mark(marks)
             marks[both.events[both.events[:, E_ROWS] == 0, E_START]] = 1
-            rest = unmatched(np.flatnonzero(marks == 0), chunk)
+            rest = unmatched(in_none(marks), chunk)
             both = together([both, MatchBatch(rest.events[:, :WIDTH], rest.labels, rest.rows)])
             ends = np.concatenate([ends, np.array([[-1, -1, _NO_MOMENT, 0, 0]] * len(rest.events), dtype=np.int64).reshape(-1, kernels.END)])
         order = np.argsort(both.events[:, E_START], kind="stable")
-        ends = ends[order]
         chosen = both.chosen(order)
-        chosen.by_event.update(self._values(chunk, ends, runs.out.nodes, moments))
-        yield Found(chunk, chosen)
+        chosen.by_event.update(self._values(chunk, ends[order], runs.out.nodes, clock.moments))
+        return chosen
 
-    def _starts(self, chunk: Chunk, matches: MatchBatch) -> tuple[np.ndarray, np.ndarray]:
+    def starts(self, chunk: Chunk, matches: MatchBatch) -> tuple[np.ndarray, np.ndarray]:
         """Marks the rows where a match was tried and not found. Also counts the matches of the partition before each row."""
         events, skip = matches.events, self.task.plan.skip
         first, sizes = events[:, E_START], events[:, E_ROWS]
@@ -109,12 +142,15 @@ class UnfinishedMatches:
         numbers = begun[:-1] - np.repeat(begun[chunk.offsets[:-1]], sizes_of)
         return (np.cumsum(taken[:-1]) <= 0).astype(np.uint8), numbers
 
-    def _clock(self, chunk: Chunk, ends: np.ndarray) -> tuple[kernels.WindowClock, Moments | None]:
-        """Returns when the window of each row ends, and the clock of each partition. Without a clock, rows are counted."""
+    def clock(self, chunk: Chunk, ends: np.ndarray) -> PartitionClock:
+        """Returns when the window of each row ends, and the clock of each partition. Without a clock, rows are counted.
+
+        Over a stream the watermark is the clock.
+        """
         plan, shown = self.task.plan, self.shown
         high = np.repeat(chunk.offsets[1:], np.diff(chunk.offsets))
         if not shown.clock:
-            return kernels.WindowClock(np.where(ends < high, ends, kernels.NEVER), np.full(chunk.parts, _NO_MOMENT), ends, np.zeros(chunk.rows, dtype=np.uint8)), None
+            return PartitionClock(kernels.WindowClock(np.where(ends < high, ends, kernels.NEVER), np.full(chunk.parts, _NO_MOMENT), ends, np.zeros(chunk.rows, dtype=np.uint8)), None)
         column = chunk.columns[shown.order]
         moments = Moments(column.type, plan.order[0].descending)
         at, null = moments.of(column)
@@ -128,10 +164,17 @@ class UnfinishedMatches:
                 closing[w] = np.where(ends[w] < high, at[np.minimum(ends[w], chunk.rows - 1)], kernels.NEVER)
         now = np.full(chunk.parts, _NO_MOMENT)
         np.maximum.at(now, np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets)), at)
-        input_clock, unknown = moments.of(_cast(chunk.columns[shown.clock], column.type))
-        if chunk.rows and not unknown[0]:
-            now = np.maximum(now, input_clock[0])
-        return kernels.WindowClock(closing, now, differing, null.astype(np.uint8)), moments
+        now = np.maximum(now, self._latest(chunk, moments))
+        return PartitionClock(kernels.WindowClock(closing, now, differing, null.astype(np.uint8)), moments)
+
+    def _latest(self, chunk: Chunk, moments: Moments) -> int:
+        """Returns the time that the input is known up to: the watermark of a stream, AS OF, or the latest time of a table."""
+        if chunk.watermark is not None:
+            return chunk.watermark + 1  # all future rows are later than the watermark
+        if self.shown.clock not in chunk.columns:
+            raise wrong(f"the input lacks the column {self.shown.clock}")
+        values, unknown = moments.of(_cast(chunk.columns[self.shown.clock], moments.type))
+        return int(values[0]) if chunk.rows and not unknown[0] else _NO_MOMENT
 
     def _matched(self, both: MatchBatch, ends: np.ndarray, count: int, clock: kernels.WindowClock, over) -> None:
         """Sets when each match ended: with its last row, or with the WINDOW of a negation after that row."""
@@ -201,14 +244,14 @@ class UnfinishedMatches:
         return pc.if_else(pa.array(timed), values, by_row)
 
 
-class _Runs(KernelLoop):
+class RunSearch(KernelLoop):
     """The search for the farthest run of each start row of a chunk."""
 
     name = "farthest runs"
 
-    def __init__(self, owner: UnfinishedMatches, over, starts: kernels.Starts, clock: kernels.WindowClock) -> None:
+    def __init__(self, owner: UnfinishedMatches, over, starts: kernels.Starts, clock: kernels.WindowClock, growing: kernels.Growing | None = None) -> None:
         super().__init__(owner.task, over.chunk)
-        self.owner, self.over, self.starts, self.clock = owner, over, starts, clock
+        self.owner, self.over, self.starts, self.clock, self.growing = owner, over, starts, clock, growing
         prepared, rows = owner.task.prepared, over.chunk.rows
         net = over.search.net
         self.remembers = over.search.remembers
@@ -216,6 +259,8 @@ class _Runs(KernelLoop):
         self.key = 3 + len(owner.task.plan.windows) - 1 + 2 * len(prepared.conditions.slots)
         depth = len(over.work.frames)
         self.state = np.zeros(layout.SELECTION_STATE, dtype=np.int64)
+        if growing is not None:
+            self.state[[layout.S_START, layout.S_COVERED]] = growing.begin[0], growing.covered[0]
         self.places = kernels.Places(owner.deep, owner.needed, *_following(net.masks, over.data.rows.letters, self.strategy == layout.NEXT), owner.levels, owner.at_once & over.negated.late, int(owner.several))
         self.scratch = scratch(prepared.conditions, rows + 2, entries=owner.entries, width=self.key)
         self.scratch.labels[:] = UNTAKEN
@@ -232,11 +277,15 @@ class _Runs(KernelLoop):
         """How each run ended, see :mod:`sparkcep.kernels.match.unfinished`."""
         return self.out.ends
 
+    def all(self) -> MatchBatch:
+        """Returns the farthest runs of all start rows."""
+        return together([_kept(batch) for batch in self.rounds()])
+
     def run(self) -> int:
         over = self.over
         return kernels.farthest_runs(
             over.search.net, over.how, self.remembers, over.spans, over.negated, self.places, self.starts, self.clock,
-            over.data.conditions, over.data.rows, self.scratch, self.work, self.state, self.out,
+            over.data.conditions, over.data.rows, self.scratch, self.work, self.state, self.out, self.growing,
         )
 
     def keeps(self) -> bool:
@@ -266,6 +315,12 @@ class _Runs(KernelLoop):
     def found(self) -> MatchBatch:
         count, used = self.state[layout.S_EVENTS], self.state[layout.S_LABELS]
         return MatchBatch(self.out.events[:count], self.out.labels[:used], self.out.rows[:used])
+
+
+def matches_of(search: Matches) -> MatchBatch:
+    """Returns all matches of a search, without rows in no match."""
+    found = together([_kept(batch) for batch in search.rounds()])
+    return found.chosen(np.flatnonzero(found.events[:, E_ROWS] >= 0))
 
 
 def _kept(batch: MatchBatch) -> MatchBatch:

@@ -122,6 +122,38 @@ class WindowClock(NamedTuple):
     null: np.ndarray
 
 
+class Growing(NamedTuple):
+    """Partitions that may get more rows, and the matches at their start rows.
+
+    A start row is undecided while a run of it is open that goes before its match. The search of a partition that may get more rows
+    ends at the first such row.
+
+    Attributes:
+        first: int64 (partitions), the first row, -1 if it was dropped.
+        begin: int64 (partitions), the first start row.
+        going: uint8 (partitions), 1 if the partition may get more rows.
+        match: int64 (rows), where the match that begins with a row has its labels; -1 for a row without a match.
+        sizes: int64 (rows), how many rows that match has.
+        rows, labels: those of all matches.
+        covered: int64 (partitions), the row after the last one of the runs that were written before.
+        until: int64 (partitions), the first undecided start row, or the partition's end.
+        moments: int64 (partitions), when the last window of the undecided row's runs ends.
+        found: int64 (2), whether a run of a start row is open, and when the last window of such runs ends.
+    """
+
+    first: np.ndarray
+    begin: np.ndarray
+    going: np.ndarray
+    match: np.ndarray
+    sizes: np.ndarray
+    rows: np.ndarray
+    labels: np.ndarray
+    covered: np.ndarray
+    until: np.ndarray
+    moments: np.ndarray
+    found: np.ndarray
+
+
 class RunWork(NamedTuple):
     """Working memory: frames, the rows that opened each window, the best run so far with its nodes, and the memo.
 
@@ -151,21 +183,41 @@ class FarthestRuns(NamedTuple):
 
 
 @kernel
-def farthest_runs(net, how, remembers, spans, negated, places, starts, clock, conditions, rows, scratch, work, state, out):
-    """Writes the farthest run of each start row, partition by partition. Returns an outcome, as the search for matches does."""
+def farthest_runs(net, how, remembers, spans, negated, places, starts, clock, conditions, rows, scratch, work, state, out, growing):
+    """Writes the farthest run of each start row, partition by partition. Returns an outcome, as the search for matches does.
+
+    ``growing`` is None, or says which partitions may get more rows (:class:`Growing`).
+    """
     offsets = rows.offsets
     parts = offsets.shape[0] - 1
     part, s = state[S_PART], state[S_START]
     while part < parts:
         low, high = offsets[part], offsets[part + 1]
+        head = low
+        if growing is not None:
+            head = growing.first[part]
         while s < high:
-            if starts.tried[s] == 0 or rows.letters[s] & net.masks[0] == 0 or spans.windows[0, s] <= s or (not starts.all and s < state[S_COVERED]):
+            shown = starts.tried[s] != 0 and (starts.all or s >= state[S_COVERED])
+            wanted = shown
+            if growing is not None:
+                wanted = starts.tried[s] != 0 or growing.match[s] >= 0
+            if not wanted or rows.letters[s] & net.masks[0] == 0 or spans.windows[0, s] <= s:
                 s += 1
                 continue
             state[S_NUMBER] = starts.numbers[s]
+            if growing is not None:
+                growing.found[0], growing.found[1] = 0, -NEVER
             outcome, size = _from_row(
-                s, low, high, clock.now[part], net, how, remembers, spans, negated, places, clock, conditions, rows, scratch, work, state
+                s, low, high, head, clock.now[part], net, how, remembers, spans, negated, places, clock, conditions, rows, scratch, work, state, growing
             )
+            if growing is not None and outcome == DONE:
+                if growing.found[0] != 0 and growing.going[part] != 0:
+                    growing.until[part] = s
+                    growing.moments[part] = growing.found[1]
+                    s = high
+                    continue
+                if not shown:
+                    size = 0
             count, at = state[S_EVENTS], state[S_LABELS]
             total = out.ends[count - 1, D_NODES] + out.ends[count - 1, D_COUNT] if count > 0 else np.int64(0)
             if outcome == DONE and size > 0 and (
@@ -177,7 +229,7 @@ def farthest_runs(net, how, remembers, spans, negated, places, starts, clock, co
                 state[S_PART], state[S_START] = part, s
                 return outcome
             if size > 0:
-                put_event(out.events, count, part, s, size, UNFINISHED, at)
+                put_event(out.events, count, part, s, size, count, at)
                 for i in range(size):
                     out.rows[at + i] = work.best_rows[i]
                     out.labels[at + i] = work.best_labels[i]
@@ -191,13 +243,19 @@ def farthest_runs(net, how, remembers, spans, negated, places, starts, clock, co
                 state[S_COVERED] = work.best_rows[size - 1] + 1
             s += 1
         part += 1
+        if growing is not None and part < parts:
+            s = growing.begin[part]
+            state[S_COVERED] = growing.covered[part]
     state[S_PART], state[S_START] = part, s
     return DONE
 
 
 @kernel
-def _from_row(s, low, high, now, net, how, remembers, spans, negated, places, clock, conditions, rows, scratch, work, state):
-    """Searches the farthest run from row ``s``: (outcome, its rows). 0 rows if no variable takes the row."""
+def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
+    """Searches the farthest run from row ``s``: (outcome, its rows). 0 rows if no variable takes the row.
+
+    If ``growing`` knows a match that begins there, only the runs before it are searched.
+    """
     first, edges, strategy = net.first, net.edges, how.strategy
     frames, labels = work.frames, scratch.labels
     state[S_STEPS] = 0
@@ -207,6 +265,7 @@ def _from_row(s, low, high, now, net, how, remembers, spans, negated, places, cl
     follows = False  # whether only ways with the rows and variables of the best run are looked for
     _begin(s, first[0], frames, scratch, state)
     depth, steps = np.int64(0), np.int64(0)
+    matched, complete = np.int64(-1), np.int64(-1)  # the edge that completes the match, at that depth
     outcome = DONE
     while True:
         steps += 1
@@ -233,34 +292,18 @@ def _from_row(s, low, high, now, net, how, remembers, spans, negated, places, cl
                 stuck = p
             elif strategy != NEXT and not several:
                 stuck = p
+            if growing is not None and depth == complete:
+                outcome = _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state, growing)
+                break
             if (several or frames[depth, F_BITS] & _TOOK == 0) and (not follows or depth == size):
-                status, by, moment, ways = _ending(depth, node, last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state)
+                status, by, moment, ways = _ending(depth, node, first[node + 1], last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state)
                 if by < -1:
                     state[S_DETAIL] = by + 1
                     outcome = EFFORT if by + 1 == TOO_LONG else ERROR
                     break
-                deep, needed = frames[depth, F_DEEP], places.needed[node]
-                better = ways > 0 and not follows and (size == 0 or (status == OPEN and not best_open))
-                if ways > 0 and not follows and not better and (status == OPEN) == best_open:
-                    better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
-                if better:
-                    size, best_open, best_deep, best_needed = depth, status == OPEN, deep, needed
-                    work.best[D_STATUS] = status
-                    work.best[D_ROW] = by
-                    work.best[D_MOMENT] = moment
-                    work.best[D_COUNT] = 1
-                    work.nodes[0] = node
-                    for d in range(1, depth + 1):
-                        work.best_rows[d - 1] = frames[d, F_ROW]
-                        work.best_labels[d - 1] = edges[frames[d - 1, F_EDGE], E_LABEL]
-                elif follows and ways > 0 and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
-                    count = work.best[D_COUNT]
-                    fresh = True
-                    for i in range(count):
-                        fresh = fresh and work.nodes[i] != node
-                    if fresh:
-                        work.nodes[count] = node
-                        work.best[D_COUNT] = count + 1
+                size, best_open, best_deep, best_needed = _farther(
+                    depth, node, (status, by, moment, ways), follows, (size, best_open, best_deep, best_needed), places.needed[node], edges, frames, work, growing
+                )
             labels[last] = UNTAKEN
             depth -= 1
             if strategy == ANY and depth > 0:
@@ -269,7 +312,14 @@ def _from_row(s, low, high, now, net, how, remembers, spans, negated, places, cl
                 frames[depth, F_EDGE] += 1
             continue
         v = edges[e, E_VAR]
-        if v < 0 or (edges[e, E_AT_START] != 0 and s != low):
+        if growing is not None and v < 0 and complete < 0 and _is_match(depth, e, s, last, edges, frames, spans, negated, growing):
+            if depth == 0:
+                break
+            matched, complete = e, depth
+            if several:
+                frames[depth, F_EDGE] = first[node + 1]
+                continue
+        if v < 0 or (edges[e, E_AT_START] != 0 and s != head):
             frames[depth, F_EDGE] += 1
             continue
         stop = s + 1 if depth == 0 else window_end(e, depth, stop_all, edges, work.opened, spans.windows)
@@ -317,6 +367,9 @@ def _from_row(s, low, high, now, net, how, remembers, spans, negated, places, cl
             if several:
                 frames[depth, F_NEXT] = last + 1
             continue
+        if growing is not None and depth == complete and e > matched:  # the match goes before runs that take this edge
+            frames[depth, F_EDGE] += 1
+            continue
         frames[depth, F_BITS] |= _TOOK
         frames[depth, F_NEXT] = p
         open_windows(e, depth, p, edges, work.opened)
@@ -347,6 +400,83 @@ def _from_row(s, low, high, now, net, how, remembers, spans, negated, places, cl
     for d in range(1, depth + 1):
         labels[frames[d, F_ROW]] = UNTAKEN
     return outcome, size
+
+
+@embedded
+def _farther(depth, node, ending, follows, best, needed, edges, frames, work, growing):
+    """Keeps the run in the frames if it got farther than the best one. If it is that one by another way, keeps its node.
+
+    Returns the size of the best run, whether it is open, its depth and the rows that it needs.
+    """
+    status, by, moment, ways = ending
+    size, best_open, best_deep, best_needed = best
+    if growing is not None:
+        _note_open(status, moment, ways, growing)
+    deep, count = frames[depth, F_DEEP], work.best[D_COUNT]
+    better = ways > 0 and not follows and (size == 0 or (status == OPEN and not best_open))
+    if ways > 0 and not follows and not better and (status == OPEN) == best_open:
+        better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
+    if better:
+        work.best[D_STATUS] = status
+        work.best[D_ROW] = by
+        work.best[D_MOMENT] = moment
+        work.best[D_COUNT] = 1
+        work.nodes[0] = node
+        for d in range(1, depth + 1):
+            work.best_rows[d - 1] = frames[d, F_ROW]
+            work.best_labels[d - 1] = edges[frames[d - 1, F_EDGE], E_LABEL]
+        return depth, status == OPEN, deep, np.int64(needed)
+    if follows and ways > 0 and deep == best_deep and needed == best_needed and status == work.best[D_STATUS]:
+        fresh = True
+        for i in range(count):
+            fresh = fresh and work.nodes[i] != node
+        if fresh:
+            work.nodes[count] = node
+            work.best[D_COUNT] = count + 1
+    return size, best_open, best_deep, np.int64(best_needed)
+
+
+@embedded
+def _is_match(depth, e, s, last, edges, frames, spans, negated, growing):
+    """Whether the rows in the frames are the match that begins with row ``s``, and the edge ``e`` completes it."""
+    at = growing.match[s]
+    if at < 0 or growing.sizes[s] != depth:
+        return False
+    for d in range(1, depth + 1):
+        if growing.rows[at + d - 1] != frames[d, F_ROW] or growing.labels[at + d - 1] & 63 != edges[frames[d - 1, F_EDGE], E_LABEL] & 63:
+            return False
+    crossed = edges[e, E_NOT] & negated.local
+    return depth == 0 or crossed == 0 or none_between(crossed, last, min(spans.windows[0, s], negated.nearest.shape[1] - 1), negated.nearest)
+
+
+@embedded
+def _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state, growing):
+    """Notes whether the match in the frames may still give way to a run that goes before it. Returns an outcome.
+
+    Under SKIP TILL ANY MATCH each of its rows may have ways on that go before it, else only its last row. Negations before the end
+    of the pattern make the end a way on.
+    """
+    frames, d = work.frames, depth
+    while d > 0 and (d == depth or how.strategy == ANY):
+        until = matched + 1 if d == depth else frames[d, F_EDGE]
+        status, by, moment, ways = _ending(
+            d, frames[d, F_NODE], until, frames[d, F_ROW], stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state
+        )
+        if by < -1:
+            state[S_DETAIL] = by + 1
+            return EFFORT if by + 1 == TOO_LONG else ERROR
+        _note_open(status, moment, ways, growing)
+        scratch.labels[frames[d, F_ROW]] = UNTAKEN
+        d -= 1
+    return DONE
+
+
+@embedded
+def _note_open(status, moment, ways, growing):
+    """Notes the end of a run if it is open."""
+    if status == OPEN and ways > 0:
+        growing.found[0] = 1
+        growing.found[1] = max(growing.found[1], moment)
 
 
 @embedded
@@ -452,16 +582,18 @@ def _restored(depth, here, edges, conditions, rows, scratch, work, state):
 
 
 @embedded
-def _ending(depth, node, last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state):
+def _ending(depth, node, until, last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state):
     """How the run in the frames ends: (status, the row that broke it or an error minus 1, the end of its last window, its ways on).
 
+    The ways on are the edges of the node before ``until``. The window of an open run is the last of its open ways.
     Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
     window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
     negation elsewhere refuses lacks a way on, and never ends.
     """
     edges, high, s = net.edges, here[1], here[2]
     broken, closed, moment, is_open, ways = np.int64(-1), np.int64(-1), np.int64(-NEVER), False, np.int64(0)
-    for e in range(net.first[node], net.first[node + 1]):
+    opening = np.int64(-NEVER)
+    for e in range(net.first[node], until):
         at_end = edges[e, E_VAR] < 0 and edges[e, E_AT_END] != 0
         crossed = edges[e, E_NOT] & negated.local
         if edges[e, E_VAR] < 0 and edges[e, E_NOT] == 0 and not at_end:
@@ -490,8 +622,9 @@ def _ending(depth, node, last, stuck, stop_all, now, here, net, how, spans, nega
             moment = max(moment, ends)
         else:
             is_open = True
+            opening = max(opening, ends)
     if is_open:
-        return OPEN, np.int64(-1), moment, ways
+        return OPEN, np.int64(-1), opening, ways
     if broken >= closed:
         return BROKEN, broken, moment, ways
     return TIMED_OUT, np.int64(-1), moment, ways

@@ -62,7 +62,7 @@ def unfinished_of(clause: MatchClause, plan: Plan) -> Unfinished:
                 raise clause.error(node.span, "UNFINISHED", message, SYNTAX)
     order = plan.order[0].column if plan.order else ""
     place = position(clause.text, shown.span.start)
-    return Unfinished(shown.what, order, CLOCK if timed else "", *place, shown.span.of(clause.text).split("\n")[0][:40])
+    return Unfinished(shown.what, order, CLOCK if timed else "", shown.as_of is not None, *place, shown.span.of(clause.text).split("\n")[0][:40])
 
 
 def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Computed, ...]:

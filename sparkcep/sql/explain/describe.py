@@ -130,7 +130,7 @@ def _unfinished(plan: Plan, shown: Unfinished) -> list[str]:
     if shown.clock:
         text = dict(plan.inputs)[shown.clock]
         latest = "min" if plan.order[0].descending else "max"
-        found.append(f"clock: AS OF {text}" if text else f"clock: {latest}({dict(plan.inputs)[shown.order]}) of the input, read a second time; AS OF would save it")
+        found.append(f"clock: AS OF {text}" if text else f"clock: {latest}({dict(plan.inputs)[shown.order]}) of the input, read a second time; AS OF would save it. Over a stream the watermark")
     if not plan.prefilter:
         found.append("no row is left out before the exchange, because unfinished matches may need it")
     return found

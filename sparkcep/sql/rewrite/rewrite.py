@@ -807,7 +807,8 @@ def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
     return as numbers of months. The prefilter is a column here. Spark would push a WHERE condition down to the source, and rows
     that no variable accepts would not advance the watermark.
     """
-    texts, unread = {n: _as_months(f"({t})") if n in months else t for n, t in plan.inputs}, _unread(plan)
+    # the watermark is the clock of a stream
+    texts, unread = {n: _as_months(f"({t})") if n in months else t for n, t in plan.inputs if n != CLOCK}, _unread(plan)
     computed = [f"{t} AS {n}" for n, t in texts.items()] + letters_sql(plan)
     shipped = [n for n in texts if n not in unread] + ([LETTERS] if plan.letters else [])
     wanted = " OR ".join(f"({text})" for text in plan.prefilter) or "true"

@@ -70,6 +70,7 @@ def check_streamed(plan: Plan) -> None:
         (plan.automaton is not None and plan.changes is None, "an AUTOMATON"), (plan.changes is not None, "REPORT CHANGES"), (plan.budgeted, "a BUDGET"),
         (approximate is not None, "APPROX"), (ranking is not None and ranking.top > 0, "TOP"), (ranking is not None, "PREF"),
         (has(plan.pattern, "and"), "&"), (plan.counting or plan.graphing, "MATCH_COUNT() or MATCH_GRAPH()"),
+        (plan.unfinished is not None, "SHOW UNFINISHED MATCHES or SHOW TIMEOUT MATCHES"),
     ):  # fmt: skip
         if there:
             raise ClauseError(WHY, f"why does not explain the state of a clause with {what} over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)

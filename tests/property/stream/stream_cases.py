@@ -36,6 +36,7 @@ from tests.property.stream import (
     test_stream_sessions,
     top_k,
 )
+from tests.property.unfinished import unfinished_streams
 
 # what is said of a statement that does not stream, which is no case
 NO_CASE = ("STREAM", "PATTERN_TOO_COMPLEX", "BUDGET", "APPROX", "AUTOMATON", "DATATYPE_MISMATCH", "ARITHMETIC_OVERFLOW", "CAST_OVERFLOW", "ARC_TEXT")
@@ -134,6 +135,7 @@ FAMILIES: dict[str, Compare] = {
     "AUTOMATON, ON EXPIRY": lambda rng: ("an automaton of the definition's", test_stream_expiries.compared(rng.choice(test_stream_expiries.KINDS), rng)[0]),
     "ARCS FROM a table that changes": lambda rng: ("an automaton of the definition's", test_stream_arcs.compared(rng, rng.choice(["told once", "changes"]), rng.random() < 0.5)),
     "UNMATCHED ROWS": _in_turn(_stated(_of_kinds, "UNMATCHED")),
+    "unfinished matches": unfinished_streams.counted,
     "REPORT CHANGES": _in_time(_revised, _changes),
     "REPORT CHANGES, PUNCTUATE BY": lambda rng: ("a statement of test_stream_promises", test_stream_promises.compared(rng.choice(test_stream_promises.TEXTS), rng.choice("vs"), rng)[0]),
     "idleTimeout": _in_time(_of_kinds, lambda text, rng: test_stream_sessions.compared(text, rng, 5, 8)),

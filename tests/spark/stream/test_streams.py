@@ -522,7 +522,7 @@ def test_the_page_runs(spark, tmp_path, monkeypatch, capsys):
         exec(compile(block, "streams.md", "exec"), names)
         assert capsys.readouterr().out.strip() == text.strip()
         shown += bool(text)
-    assert shown == 5
+    assert shown == 6
     assert spark.table("clicks_so_far").count() == 13
     operator = names["query"].lastProgress["stateOperators"][0]
     assert operator["operatorName"] == "matchRecognize" and "keysSearched" in operator["customMetrics"]

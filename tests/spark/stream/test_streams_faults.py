@@ -68,10 +68,10 @@ def rocksdb(spark):
 class Run:
     """A query in a process group of its own, over the files of a folder."""
 
-    def __init__(self, folder: Path, master: str, route: str = "operator", statement: str = STATEMENTS["v"]) -> None:
+    def __init__(self, folder: Path, master: str, route: str = "operator", statement: str = STATEMENTS["v"], program: str = PROGRAM) -> None:
         self.logs = folder / "out.checkpoint"
         with (folder / "log").open("ab") as log:
-            command = [sys.executable, "-c", PROGRAM, str(folder), master, route, statement]
+            command = [sys.executable, "-c", program, str(folder), master, route, statement]
             self.process = subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, cwd=Path(sparkcep.__file__).parents[1])
 
     def under_way(self, batch: int) -> bool:

@@ -119,6 +119,7 @@ public final class StreamMark {
       columns.addAll(late == null ? List.of() : late);
       return new Project(Scala.seq(columns), child);
     }
+    columns = new ArrayList<>(StreamTables.withoutClock(columns));
     LogicalPlan source = project.child();
     if (source instanceof Filter filter) {
       NamedExpression needed = Expressions.plain(filter.condition(), NEEDED);

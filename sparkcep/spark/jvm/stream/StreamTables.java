@@ -42,6 +42,7 @@ public record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPla
   public static final String ARCS = "arcs"; // as in spark/stream/start_checks.py
   private static final String HISTORY = "history"; // as in spark/stream/start_checks.py
   private static final String HISTORY_COLUMN = "__history"; // as in plan/extend/budget.py: the rows of USING HISTORY, as one value
+  private static final String CLOCK_COLUMN = "__clock"; // as in plan/extend/unfinished.py: the latest time of a table; of a stream the watermark says it
   private static final String ARC = "__a_is"; // as in plan/extend/arcs.py: whether a row is of ARCS FROM
   private static final String NUMBER = "__a_no"; // as in plan/extend/arcs.py: the number of such a row
   private static final String OWN_ROW = "__a_row"; // as in plan/extend/arcs.py: the columns of a row, which it carries itself
@@ -105,6 +106,11 @@ public record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPla
       out.add(isHistory(column) ? valueless((Alias) column) : column);
     }
     return new Project(Scala.seq(out), child);
+  }
+
+  /** Returns the rewriter's columns without the latest time of the input, which a stream does not have. */
+  static List<NamedExpression> withoutClock(List<NamedExpression> columns) {
+    return columns.stream().map(column -> column instanceof Alias alias && alias.name().equals(CLOCK_COLUMN) ? valueless(alias) : column).toList();
   }
 
   /** Returns a table without row numbers, which Spark refuses with a stream. The engine numbers the rows itself. */
@@ -175,13 +181,16 @@ public record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPla
     return new Alias(nothing, alias.name(), alias.exprId(), Scala.seq(List.<String>of()), Option.empty(), Scala.seq(List.<String>of()));
   }
 
-  /** Returns the input columns of a clause's plan that come from tables, and not with rows. */
+  /** Returns the input columns of a clause's plan that come from tables, or with the watermark, and not with rows. */
   static Set<String> columns(JsonNode plan) {
     Set<String> names = new HashSet<>();
     plan.path("arcs").path("columns").forEach(column -> names.add(column.asText()));
     names.remove(OWN_ROW);
     if (!plan.path("approximate").path("budget").path("history").asText().isEmpty()) {
       names.add(HISTORY_COLUMN);
+    }
+    if (!plan.path("unfinished").path("clock").asText().isEmpty()) {
+      names.add(CLOCK_COLUMN);
     }
     return names;
   }
