@@ -51,7 +51,7 @@ def run(rows: int = 2_000_000, repeats: int = 5) -> dict:
 
 
 def events(rows: int, words: tuple[str, ...]) -> pa.Table:
-    """Rows in random order: ``k`` a key with :data:`PER_KEY` rows, ``t`` 5 hours apart on average, ``e`` the first word, then any."""
+    """Rows in random order: ``k`` a key with :data:`PER_KEY` rows, ``t`` 5 hours apart on average, ``e`` one of the words."""
     rng = np.random.default_rng(7)
     keys = rows // PER_KEY
     key, nth = np.repeat(np.arange(keys), PER_KEY), np.tile(np.arange(PER_KEY), keys)
