@@ -24,13 +24,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
     parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
-    parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; all unless told")
+    parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; aggregates: a regular expression of cases; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, 1000 as often as Zipf has it, or symbols of eight rows each")
     parser.add_argument("--partitions", type=int, default=4, help="suite: partitions of an exchange")
     parser.add_argument("--ways", default="floor,sparkcep,rows,plain", help="suite: which of these ways are measured")
     parser.add_argument("--figure", choices=["8d"], help="sase: this figure alone")
     parser.add_argument("--time", action="store_true", help="budget: by time instead of checks")
-    parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and streams by itself: rounds that count")
+    parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and aggregates and streams by themselves: rounds that count")
     parser.add_argument("--flink", metavar="PYTHON", help="streams: a Python that has apache-flink, whose MATCH_RECOGNIZE takes the same rows")
     parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
     options = parser.parse_args()
@@ -111,7 +111,7 @@ def main() -> None:
     if options.part in ("aggregates", "all"):
         from . import aggregates
 
-        results["aggregates"] = aggregates.run()
+        results["aggregates"] = aggregates.run(options.repeats if options.part == "aggregates" else 3, cases=options.shapes or "")
     if options.part in ("why", "all"):
         from . import why
 
