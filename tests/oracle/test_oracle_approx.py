@@ -352,7 +352,7 @@ def test_bundles():
         (both(A, B), ANY, 0, {}),
         (cat(A, NOT_B, C), STRICT, 0, {}),
         (cat(A, B), ANY, 0, dict(weights={"EXTRA": 1})),
-        (cat(A, B), "next", 0, {}),
+        (cat(A, B), "any order", 0, {}),
         (cat(A, B), ANY, -1, {}),
         (cat(A, B), ANY, 0, dict(weights={"A": 0})),
     ],

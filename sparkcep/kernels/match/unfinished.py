@@ -98,12 +98,12 @@ class Starts(NamedTuple):
     Attributes:
         tried: uint8 (rows), 1 if a match was tried at the row and not found.
         numbers: int64 (rows), the matches of the partition that begin before the row.
-        all: whether a start row inside a written run has a run of its own.
+        each: whether a start row inside a written run has a run of its own.
     """
 
     tried: np.ndarray
     numbers: np.ndarray
-    all: bool
+    each: bool
 
 
 class WindowClock(NamedTuple):
@@ -197,7 +197,7 @@ def farthest_runs(net, how, remembers, spans, negated, places, starts, clock, co
         if growing is not None:
             head = growing.first[part]
         while s < high:
-            shown = starts.tried[s] != 0 and (starts.all or s >= state[S_COVERED])
+            shown = starts.tried[s] != 0 and (starts.each or s >= state[S_COVERED])
             wanted = shown
             if growing is not None:
                 wanted = starts.tried[s] != 0 or growing.match[s] >= 0

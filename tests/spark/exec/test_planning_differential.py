@@ -20,7 +20,7 @@ pytestmark = pytest.mark.codegen  # it is of Spark's plans
 
 OTHERS = [name for name in SETTINGS if name not in (PLAIN, TEXT)]
 # what is no query cannot be a subquery: EXPLAIN, DESCRIBE and EXECUTE IMMEDIATE
-NO_QUERIES = 22
+NO_QUERIES = 23
 
 
 @pytest.fixture(scope="module")
