@@ -31,6 +31,7 @@ from sparkcep.compiler.searches import (
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.match.backtrack import Backtracking
+from sparkcep.engine.match.unfinished import RunSearch
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import reachability
@@ -241,7 +242,8 @@ def test_what_is_said_is_what_runs(part, most):
                 collections.deque(match_batches(engine, table.to_batches()), maxlen=0)
             strategy = prepared.strategy
             assert engine.task.ran, name
-            assert engine.task.ran <= {search, strategy.instead, *strategy.counts}, (name, text)
+            farthest = {RunSearch.name} if shipped.unfinished else set()  # found beside the matches
+            assert engine.task.ran <= {search, strategy.instead, *strategy.counts} | farthest, (name, text)
             said[search] += 1
             ran[search] += search in engine.task.ran and strategy.instead not in engine.task.ran
             break
