@@ -296,7 +296,7 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
                 outcome = _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state, growing)
                 break
             if (several or frames[depth, F_BITS] & _TOOK == 0) and (not follows or depth == size):
-                status, by, moment, ways = _ending(depth, node, first[node + 1], last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state)
+                status, by, moment, ways = _ending(depth, node, first[node + 1], np.int64(-1), last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state)
                 if by < -1:
                     state[S_DETAIL] = by + 1
                     outcome = EFFORT if by + 1 == TOO_LONG else ERROR
@@ -458,9 +458,9 @@ def _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, ne
     """
     frames, d = work.frames, depth
     while d > 0 and (d == depth or how.strategy == ANY):
-        until = matched + 1 if d == depth else frames[d, F_EDGE]
+        until, accepted = (matched + 1, matched) if d == depth else (frames[d, F_EDGE], np.int64(-1))
         status, by, moment, ways = _ending(
-            d, frames[d, F_NODE], until, frames[d, F_ROW], stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state
+            d, frames[d, F_NODE], until, accepted, frames[d, F_ROW], stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state
         )
         if by < -1:
             state[S_DETAIL] = by + 1
@@ -582,10 +582,10 @@ def _restored(depth, here, edges, conditions, rows, scratch, work, state):
 
 
 @embedded
-def _ending(depth, node, until, last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state):
+def _ending(depth, node, until, accepted, last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state):
     """How the run in the frames ends: (status, the row that broke it or an error minus 1, the end of its last window, its ways on).
 
-    The ways on are the edges of the node before ``until``. The window of an open run is the last of its open ways.
+    The ways on are the edges of the node before ``until``. That of a match (``accepted``, else -1) passes over no row. The window of an open run is the last of its open ways.
     Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
     window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
     negation elsewhere refuses lacks a way on, and never ends.
@@ -601,7 +601,7 @@ def _ending(depth, node, until, last, stuck, stop_all, now, here, net, how, span
         ways += 1
         stop = window_end(e, depth, stop_all, edges, work.opened, spans.windows)
         ends = _closing(e, depth, s, edges, clock.closing, work.opened)
-        dead = stuck
+        dead = stuck if e != accepted else np.int64(NEVER)
         if at_end:
             dead = min(dead, last + 1)
         v = np.int64(0)
