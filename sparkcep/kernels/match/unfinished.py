@@ -585,7 +585,8 @@ def _restored(depth, here, edges, conditions, rows, scratch, work, state):
 def _ending(depth, node, until, accepted, last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state):
     """How the run in the frames ends: (status, the row that broke it or an error minus 1, the end of its last window, its ways on).
 
-    The ways on are the edges of the node before ``until``. That of a match (``accepted``, else -1) passes over no row. The window of an open run is the last of its open ways.
+    The ways on are the edges of the node before ``until``. That of a match (``accepted``, else -1) passes over no row.
+    The window of an open run is the last of its open ways.
     Each way on ends by a row that the run can neither take nor pass over (``stuck``), by a row that a negation forbids, or with a
     window. The last of them says how the run ends. A row outside of a way's windows does not break it. A complete run that a
     negation elsewhere refuses lacks a way on, and never ends.
