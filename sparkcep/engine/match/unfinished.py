@@ -334,11 +334,9 @@ def _following(masks: np.ndarray, letters: np.ndarray, wanted: bool) -> tuple[np
     The first is int32 (sets, rows + 1), without columns if it is not ``wanted``.
     """
     sets, of = np.unique(masks, return_inverse=True)
-    rows = len(letters)
-    found = np.full((len(sets), rows + 1 if wanted else 0), rows, dtype=np.int32)
-    for i, mask in enumerate(sets.tolist() if wanted else []):
-        at = np.where(letters & mask != 0, np.arange(rows), rows)
-        found[i, :-1] = np.minimum.accumulate(at[::-1])[::-1]
+    found = np.empty((len(sets), len(letters) + 1 if wanted else 0), dtype=np.int32)
+    if wanted:
+        kernels.rows_with(letters, sets, found)
     return found, of.astype(np.int64)
 
 

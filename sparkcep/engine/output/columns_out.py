@@ -299,7 +299,10 @@ def _of_match(name: str, rows: OutputRows) -> pa.Array:
     unmatched = rows.events[rows.out_event, E_ROWS] < 0
     if name not in rows.by_event and unmatched.all():
         return pa.nulls(len(unmatched))
-    return rows.by_event[name].take(pa.array(rows.out_event, mask=unmatched))
+    values = rows.by_event[name]
+    if len(rows.out_event) == len(values) and not unmatched.any() and (rows.out_event == np.arange(len(values))).all():
+        return values
+    return values.take(pa.array(rows.out_event, mask=unmatched))
 
 
 def _window_edge(spec: LeafSpec, rows: OutputRows, columns: dict[str, pa.Array]) -> pa.Array:

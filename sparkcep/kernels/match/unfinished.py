@@ -41,7 +41,7 @@ from sparkcep.kernels.common.layout import (
     S_START,
     S_STEPS,
 )
-from sparkcep.kernels.jit.cache import embedded, kernel
+from sparkcep.kernels.jit.cache import embedded, inlined, kernel
 from sparkcep.kernels.match.candidates import write_key
 from sparkcep.kernels.match.judge import none_between
 from sparkcep.kernels.vm.final_conditions import (
@@ -183,6 +183,25 @@ class FarthestRuns(NamedTuple):
 
 
 @kernel
+def rows_with(letters, sets, found):
+    """Writes for each set of letters and each row the first row from there on with one of them.
+
+    Args:
+        letters: the letters of each row, of any integer type (rows).
+        sets: int64 (sets).
+        found: int32 (sets, rows + 1), is written. The number of rows stands for no row.
+    """
+    rows = letters.shape[0]
+    for i in range(sets.shape[0]):
+        wanted, at = sets[i], np.int64(rows)
+        found[i, rows] = at
+        for p in range(rows - 1, -1, -1):
+            if letters[p] & wanted != 0:
+                at = np.int64(p)
+            found[i, p] = at
+
+
+@kernel
 def farthest_runs(net, how, remembers, spans, negated, places, starts, clock, conditions, rows, scratch, work, state, out, growing):
     """Writes the farthest run of each start row, partition by partition. Returns an outcome, as the search for matches does.
 
@@ -262,6 +281,7 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
     here = (low, high, s)
     stop_all = spans.windows[0, s]
     size, best_open, best_deep, best_needed = np.int64(0), False, np.int64(-1), np.int64(0)
+    may_open = clock.closing[0, s] > now
     follows = False  # whether only ways with the rows and variables of the best run are looked for
     _begin(s, first[0], frames, scratch, state)
     depth, steps = np.int64(0), np.int64(0)
@@ -295,7 +315,10 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
             if growing is not None and depth == complete:
                 outcome = _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state, growing)
                 break
-            if (several or frames[depth, F_BITS] & _TOOK == 0) and (not follows or depth == size):
+            deep, needed = frames[depth, F_DEEP], places.needed[node]
+            # without an open run, only a run that got farther matters
+            matters = may_open or size == 0 or _deeper((deep, needed, depth), (best_deep, best_needed, size))
+            if (several or frames[depth, F_BITS] & _TOOK == 0) and (depth == size if follows else matters):
                 status, by, moment, ways = _ending(depth, node, first[node + 1], np.int64(-1), last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state)
                 if by < -1:
                     state[S_DETAIL] = by + 1
@@ -402,6 +425,12 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
     return outcome, size
 
 
+@inlined
+def _deeper(run, best):
+    """Whether a run got farther than the best one. Both are (deepest place, rows still needed, rows)."""
+    return run[0] > best[0] or (run[0] == best[0] and (run[1] < best[1] or (run[1] == best[1] and run[2] > best[2])))
+
+
 @embedded
 def _farther(depth, node, ending, follows, best, needed, edges, frames, work, growing):
     """Keeps the run in the frames if it got farther than the best one. If it is that one by another way, keeps its node.
@@ -415,7 +444,7 @@ def _farther(depth, node, ending, follows, best, needed, edges, frames, work, gr
     deep, count = frames[depth, F_DEEP], work.best[D_COUNT]
     better = ways > 0 and not follows and (size == 0 or (status == OPEN and not best_open))
     if ways > 0 and not follows and not better and (status == OPEN) == best_open:
-        better = deep > best_deep or (deep == best_deep and (needed < best_needed or (needed == best_needed and depth > size)))
+        better = _deeper((deep, needed, depth), (best_deep, best_needed, size))
     if better:
         work.best[D_STATUS] = status
         work.best[D_ROW] = by

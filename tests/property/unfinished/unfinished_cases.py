@@ -2,7 +2,8 @@
 
     python -m tests.property.unfinished.unfinished_cases --cases 1000 --seed 1
 
-counts matches and runs. ``--run MODULE:FUNCTION`` compares FUNCTION(text, partitions), see :mod:`tests.property.random_cases`. The
+counts matches and runs. ``--run tests.property.unfinished.unfinished_cases:by_laws`` compares the engine, and checks both laws of
+the definition on each case. The
 rows have the columns p (partition), t and id (order), v, w, s; id is the position.
 """
 
@@ -15,7 +16,7 @@ from tests.oracle.cases import _ROWS_TEXT, BASE_MEASURES, _random_measure
 from tests.oracle.match import SkipTargetError
 from tests.oracle.selection import ANY, FIRST, NEXT, STRICT, Budget
 from tests.oracle.unfinished import OWN_MEASURES, TIMEOUT, UNFINISHED, Unfinished
-from tests.property.random_cases import Case, main
+from tests.property.random_cases import Case, by_the_engine, comparable, main
 
 LONGEST = 9  # rows of a partition, less one
 PARTITIONS = 4
@@ -53,6 +54,49 @@ def answer(case) -> None:
             return
         gone = large or list(case.failing)
         case.partitions = {p: rows for p, rows in case.partitions.items() if p not in gone}
+
+
+def by_laws(text, partitions) -> dict[int, list[dict]]:
+    """The engine's output rows. Raises AssertionError if one of the laws does not hold for the clause."""
+    found = by_the_engine(text, partitions)
+    for law in (matches_alone, timeouts_alone):
+        compared = law(text)
+        if compared is not None:
+            other, statuses, own = compared
+            chosen = {p: [{name: value for name, value in row.items() if name in own or name not in OWN} for row in rows if row["st"] in statuses] for p, rows in found.items()}
+            assert _filled(chosen) == _filled(_of_statuses(by_the_engine(other, partitions), statuses)), f"{law.__name__} differ"
+    return found
+
+
+def matches_alone(text) -> tuple[str, tuple, tuple] | None:
+    """Law 1: (the clause without the option, the statuses of rows that both return, the measures that both have)."""
+    lines = text.split("\n")
+    return "\n".join(map(_without_option, lines)), ("MATCHED",), ()
+
+
+def timeouts_alone(text) -> tuple[str, tuple, tuple] | None:
+    """Law 2: as :func:`matches_alone`, for the clause with the other option. None without a window."""
+    if "WINDOW" not in text and "WITHIN" not in text:
+        return None
+    other = text.replace("SHOW TIMEOUT", "SHOW UNFINISHED") if "SHOW TIMEOUT" in text else text.replace("SHOW UNFINISHED", "SHOW TIMEOUT")
+    return other, ("MATCHED", "TIMED OUT"), tuple(OWN)
+
+
+def _of_statuses(found, statuses) -> dict:
+    return {p: [row for row in rows if row.get("st", statuses[0]) in statuses] for p, rows in found.items()}
+
+
+def _filled(found) -> dict:
+    return {p: comparable(rows) for p, rows in found.items() if rows}
+
+
+def _without_option(line) -> str:
+    if line.startswith("MEASURES"):
+        kept = [part for part in line.removeprefix("MEASURES ").split(", ") if not part.startswith(tuple(OWN_MEASURES.values()))]
+        return "MEASURES " + ", ".join(kept)
+    if " PER MATCH" not in line:
+        return line
+    return line.split(" SHOW UNFINISHED")[0].split(" SHOW TIMEOUT")[0].replace("WITH UNMATCHED ROWS", "SHOW EMPTY MATCHES")
 
 
 def random_partition(rng, query) -> list[dict]:
