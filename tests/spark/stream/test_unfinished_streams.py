@@ -34,8 +34,9 @@ SCHEMA = "p int, t timestamp, id int, v int, w int, s string"
 BEGIN = datetime.datetime(2026, 1, 1)
 EPOCH = int(BEGIN.replace(tzinfo=datetime.timezone.utc).timestamp())
 DELAY, FILES, FAR = 2, 5, 1000  # the disorder of rows in seconds; the number of files; a time after all windows
-KILLED_RUNS = 500
+KILLED_RUNS, AT_ONCE = 500, 20
 PROGRAM = '''
+import json
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
@@ -44,12 +45,17 @@ from tests.spark.stream.test_streams import PROVIDER, ROCKSDB
 from tests.spark.stream.test_unfinished_streams import COMPACT, stream
 
 folder, master = Path(sys.argv[1]), sys.argv[2]
-builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2").config(PROVIDER, ROCKSDB).config(COMPACT, "1000")
-builder = builder.config("sparkcep.stream.route", sys.argv[3]).config("spark.sql.session.timeZone", "UTC")
+builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1").config(PROVIDER, ROCKSDB).config(COMPACT, "1000")
+builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.scheduler.mode", "FAIR")
 spark = sparkcep.enable(builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate(), warm=False)
-stream(spark, folder / "in").createOrReplaceTempView("unfinished_stream")
-query = spark.sql(sys.argv[4]).writeStream.format("parquet").option("path", str(folder / "out"))
-query.option("checkpointLocation", str(folder / "out.checkpoint")).trigger(availableNow=True).start().awaitTermination()
+queries = []
+for name, (route, statement) in json.loads((folder / "statements.json").read_text()).items():
+    spark.conf.set("sparkcep.stream.route", route)
+    stream(spark, folder / name / "in").createOrReplaceTempView("unfinished_stream")
+    query = spark.sql(statement).writeStream.format("parquet").option("path", str(folder / name / "out"))
+    queries.append(query.option("checkpointLocation", str(folder / name / "out.checkpoint")).trigger(availableNow=True).start())
+for query in queries:
+    query.awaitTermination()
 '''
 COMPACT = "spark.sql.streaming.fileSink.log.compactInterval"
 
@@ -152,18 +158,45 @@ def test_each_micro_batch_reports_what_the_definition_says(spark, tmp_path, rout
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(KILLED_RUNS))
-def test_a_query_that_is_killed_twice_reports_what_the_definition_says(tmp_path, seed):
-    rng = random.Random(f"killed {seed}")
-    query, statement, rows = drawn(rng)
-    written(tmp_path / "in", rows, rng)
-    batch, route = 0, rng.choice(["operator", "frames"])
+@pytest.mark.parametrize("group", range(KILLED_RUNS // AT_ONCE))
+def test_queries_that_are_killed_twice_report_what_the_definition_says(tmp_path, group):
+    """Many queries run in one application, which is killed twice. The second time each of them has begun another micro-batch or ended."""
+    cases, statements = {}, {}
+    for seed in range(group * AT_ONCE, (group + 1) * AT_ONCE):
+        rng, folder = random.Random(f"killed {seed}"), tmp_path / str(seed)
+        folder.mkdir()
+        query, statement, rows = drawn(rng)
+        written(folder / "in", rows, rng)
+        cases[folder], statements[folder.name] = (query, rows), (rng.choice(["operator", "frames"]), statement)
+    (tmp_path / "statements.json").write_text(json.dumps(statements))
+    before, open_at_kills = dict.fromkeys(cases, -1), 0
     for _ in range(2):
-        with Run(tmp_path, "local[1]", route, statement, PROGRAM) as run:
-            run.wait((run.logs / "offsets").exists)
-            batch = run.seen(batch) + 1
+        with Run(tmp_path, "local[2]", program=PROGRAM) as run:
+            run.wait(lambda: all(begun(folder) > before[folder] or ended(folder) for folder in cases) and any(begun(folder) != done(folder) for folder in cases))
             run.kill()
-    with Run(tmp_path, "local[1]", route, statement, PROGRAM) as run:
-        assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
-    seen = check(tmp_path, query, rows)
-    assert seen["TIMED OUT"] + seen["BROKEN"] > 0
+        before = {folder: begun(folder) for folder in cases}
+        open_at_kills += sum(not ended(folder) for folder in cases)
+    with Run(tmp_path, "local[2]", program=PROGRAM) as run:
+        assert run.process.wait(900) == 0, (tmp_path / "log").read_text()[-3000:]
+    assert open_at_kills > 1.5 * AT_ONCE
+    seen = sum((check(folder, *case) for folder, case in cases.items()), Counter())
+    assert seen["TIMED OUT"] > AT_ONCE and seen["BROKEN"] > 0
+
+
+def begun(folder: Path) -> int:
+    """The last micro-batch that a query has begun, -1 for none."""
+    return last_of(folder / "out.checkpoint" / "offsets")
+
+
+def done(folder: Path) -> int:
+    """The last micro-batch that is committed, -1 for none."""
+    return last_of(folder / "out.checkpoint" / "commits")
+
+
+def ended(folder: Path) -> bool:
+    """Whether all files of a query are read, and what they caused is committed."""
+    return done(folder) >= len(list((folder / "in").iterdir()))
+
+
+def last_of(folder: Path) -> int:
+    return max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=-1) if folder.exists() else -1
