@@ -189,7 +189,7 @@ def rows_with(letters, sets, found):
     Args:
         letters: the letters of each row, of any integer type (rows).
         sets: int64 (sets).
-        found: int32 (sets, rows + 1), is written. The number of rows stands for no row.
+        found: int32 (sets, rows + 1), is written. It is the number of rows if there is none.
     """
     rows = letters.shape[0]
     for i in range(sets.shape[0]):
@@ -281,7 +281,6 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
     here = (low, high, s)
     stop_all = spans.windows[0, s]
     size, best_open, best_deep, best_needed = np.int64(0), False, np.int64(-1), np.int64(0)
-    may_open = clock.closing[0, s] > now
     follows = False  # whether only ways with the rows and variables of the best run are looked for
     _begin(s, first[0], frames, scratch, state)
     depth, steps = np.int64(0), np.int64(0)
@@ -315,10 +314,7 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
             if growing is not None and depth == complete:
                 outcome = _open_before(depth, stuck, matched, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state, growing)
                 break
-            deep, needed = frames[depth, F_DEEP], places.needed[node]
-            # without an open run, only a run that got farther matters
-            matters = may_open or size == 0 or _deeper((deep, needed, depth), (best_deep, best_needed, size))
-            if (several or frames[depth, F_BITS] & _TOOK == 0) and (depth == size if follows else matters):
+            if (several or frames[depth, F_BITS] & _TOOK == 0) and _matters(depth, node, follows, clock.closing[0, s] > now, (best_deep, best_needed, size), frames, places):
                 status, by, moment, ways = _ending(depth, node, first[node + 1], np.int64(-1), last, stuck, stop_all, now, here, net, how, spans, negated, places, clock, conditions, rows, scratch, work, state)
                 if by < -1:
                     state[S_DETAIL] = by + 1
@@ -423,6 +419,14 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
     for d in range(1, depth + 1):
         labels[frames[d, F_ROW]] = UNTAKEN
     return outcome, size
+
+
+@inlined
+def _matters(depth, node, follows, may_open, best, frames, places):
+    """Whether the end of the run in the frames must be known. If no run is open, it must have got farther than the best one."""
+    if follows:
+        return depth == best[2]
+    return may_open or best[2] == 0 or _deeper((frames[depth, F_DEEP], places.needed[node], depth), best)
 
 
 @inlined

@@ -160,7 +160,10 @@ def test_each_micro_batch_reports_what_the_definition_says(spark, tmp_path, rout
 @pytest.mark.slow
 @pytest.mark.parametrize("group", range(KILLED_RUNS // AT_ONCE))
 def test_queries_that_are_killed_twice_report_what_the_definition_says(tmp_path, group):
-    """Many queries run in one application, which is killed twice. The second time each of them has begun another micro-batch or ended."""
+    """Many queries run in one application, which is killed twice.
+
+    Each of them begins a micro-batch before each kill, unless it has ended.
+    """
     cases, statements = {}, {}
     for seed in range(group * AT_ONCE, (group + 1) * AT_ONCE):
         rng, folder = random.Random(f"killed {seed}"), tmp_path / str(seed)
