@@ -15,6 +15,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from sparkcep.clause.tree import NEXT_ROW, TO_FIRST, TO_LAST
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.extend.arcs import input_columns
 from sparkcep.plan.facts import least, of_single_rows, variables_in
@@ -319,8 +320,21 @@ def is_right(found: Mapping) -> bool:
         and (changes is None or (changes.size is not None) == (changes.speculate == "SIZE"))
         and (found["arcs"] is None or (automaton is not None and _are_arcs(found["arcs"], automaton)))
         and (found["unfinished"] is None or _shows_unfinished(found))
+        and _skips(found)
         and found["place"] is not None
     )
+
+
+def _skips(found: Mapping) -> bool:
+    """Whether the other options of a plan allow its AFTER MATCH SKIP. A search that skips rows writes no paths of approximate matches."""
+    skip, selection = found["skip"], found["selection"]
+    to_variable = skip.mode in (TO_FIRST, TO_LAST)
+    if (skip.place is not None) != to_variable or (skip.targets > 0) != to_variable:
+        return False
+    if selection is None:
+        return True
+    every = found["approximate"] is not None or found["changes"] is not None or any(leaf.spec.kind in ("cnt", "graph") for leaf in found["leaves"])
+    return skip.mode == NEXT_ROW or not (every or (to_variable and selection.report == "ALL"))
 
 
 def _shows_unfinished(found: Mapping) -> bool:

@@ -407,10 +407,24 @@ def _count(tried: Tried, text: str, how: str, counts: collections.Counter, wrong
 
 @contextlib.contextmanager
 def interpreted_only() -> Iterator[None]:
-    """Inside, no kernel is compiled or called as machine code."""
+    """Inside, no kernel is compiled or called as machine code, and no index that nobody wrote is inside an array by chance."""
     with pytest.MonkeyPatch.context() as patch, all_interpreted():
         patch.setenv(KEY, "always")
+        patch.setattr(np, "empty", _poisoned)
         yield
+
+
+def _poisoned(shape, dtype=float, **more) -> np.ndarray:
+    """An array as ``np.empty`` makes it, full of numbers that are outside of each array."""
+    made = _EMPTY(shape, dtype, **more)
+    if made.dtype.kind in "iu":
+        made.fill(np.iinfo(made.dtype).max // 3)
+    elif made.dtype.kind == "f":
+        made.fill(np.nan)
+    return made
+
+
+_EMPTY = np.empty
 
 
 @contextlib.contextmanager

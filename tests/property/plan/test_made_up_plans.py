@@ -13,6 +13,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.factory import match_table
+from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
 from tests.property.in_process import inputs
@@ -61,6 +62,28 @@ def test_numbers_of_a_navigation_mean_what_they_say(seed):
             assert value == values.get(row), (which, mask, logical, physical, ids, labels)
             compared += 1
     assert compared > 100
+
+
+@pytest.mark.parametrize("clause", [
+    "MEASURES MISSING() AS m ALL ROWS PER MATCH PATTERN (A B) APPROX 1 ALL MATCHES",
+    "MEASURES MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B)",
+    "MEASURES FIRST(id) AS a EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B)",
+    "MEASURES FIRST(id) AS a PATTERN (A B)",
+])  # fmt: skip
+def test_a_skip_that_the_other_options_exclude_is_refused(clause):
+    """A search that skips rows leaves the paths of approximate matches unwritten, and MISSING() would read them."""
+    plan = without_catching(make_plan(parse_clause(f"PARTITION BY p ORDER BY id {clause} DEFINE A AS v > 0, B AS count(*) < 9")))
+    whole, place = json.loads(plan.to_json()), {"line": 1, "column": 1, "text": "A"}
+    skips = [{"mode": mode, "targets": 1, "place": place} for mode in ("first", "last")] + [{"mode": mode, "targets": 0, "place": None} for mode in ("past_last", "next_row")]
+    every, alone = plan.approximate is not None or "MATCH_COUNT" in clause, plan.selection is None
+    right = skips if alone else skips[3:] if every else skips[2:]
+    for skip in [*skips, {"mode": "next_row", "targets": 1, "place": None}, {"mode": "last", "targets": 0, "place": place}, {"mode": "last", "targets": 1, "place": None}]:
+        text = json.dumps(whole | {"skip": skip})
+        if skip in right:
+            assert Plan.from_json(text).skip.mode == skip["mode"]
+            continue
+        with pytest.raises(ClauseError, match="was not made by the rewriter"):
+            Plan.from_json(text)
 
 
 @pytest.mark.slow
