@@ -164,6 +164,8 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         message = _hinted(message, _about_output(failure, places))
     elif failure.condition == "AMBIGUOUS_REFERENCE":
         message = _hinted(message, _about_measure(failure, places))
+    if failure.condition.startswith("UNRESOLVED_COLUMN"):
+        message = _hinted(message, _about_outer(places, span, statement))
     if failure.condition.endswith("NON_DETERMINISTIC_LATERAL_SUBQUERIES"):
         message = _hinted(_STATE.sub("", message.partition(":\n")[0]) + "".join(m[1] for m in _STATE.finditer(message)), _OF_LATERAL)
     if failure.condition == "AMBIGUOUS_REFERENCE" and clause is not None:
@@ -348,6 +350,26 @@ def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> C
         return None
     message = f"{span.of(statement)} is a column of an outer query, which a clause and its table cannot read. Name the column it is compared with in PARTITION BY, and write the condition after the clause, in WHERE"
     return error_at(statement, span.start, span.end, "OUTER_COLUMN", message, UNSUPPORTED)
+
+
+def _about_outer(places: Places, span: Span, statement: str) -> str:
+    """Says what to write for a name of the clause, or of its table, if the query around the clause's subquery has the name too."""
+    around, name = places.around(span), span.of(statement).strip("`").lower()
+    if around is None or not re.fullmatch(r"\w+", name):
+        return ""
+    tokens, whole, opened, subqueries = tokenize(statement), around[0], [], []
+    for token, after in zip(tokens, tokens[1:]):
+        if token.text == "(":
+            opened.append((token.start, after.upper in ("SELECT", "WITH", "FROM")))
+        elif token.text == ")" and opened:
+            start, is_query = opened.pop()
+            if is_query and start < whole.start and whole.end <= token.start:
+                subqueries.append(Span(start, token.end))
+    inner = min(subqueries, key=lambda found: found.end - found.start, default=None)
+    written = [t for t in tokens if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() == name]
+    if inner is None or all(inner.start <= t.start < inner.end for t in written):
+        return ""
+    return f"a clause and its table cannot read {span.of(statement)} of an outer query; compare it after the clause, in WHERE, with a column of PARTITION BY"
 
 
 def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError | None:
