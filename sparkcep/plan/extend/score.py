@@ -57,7 +57,9 @@ def check_ranking(clause: MatchClause) -> None:
     if pref is None and clause.approx is None:
         raise _fail(clause, top.span, "TOP", "TOP k ranks by a preference. Add PREF MAX (...) or PREF MIN (...)")
     if clause.skip is not None:
-        raise _fail(clause, clause.skip.span, "TOP", "TOP ranks all matches, so AFTER MATCH SKIP does not apply. Leave AFTER MATCH SKIP out")
+        first = clause.selection is not None and clause.selection.report == "FIRST"
+        ranked = "with FIRST MATCH, TOP ranks matches that do not overlap" if first else "TOP ranks all matches"
+        raise _fail(clause, clause.skip.span, "TOP", f"{ranked}, so AFTER MATCH SKIP does not apply. Leave AFTER MATCH SKIP out")
     if clause.rows == WITH_UNMATCHED:
         raise _fail(clause, top.span, "TOP", "TOP returns only some of the matches, so WITH UNMATCHED ROWS does not apply. Use ALL ROWS PER MATCH")
 
