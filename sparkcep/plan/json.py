@@ -326,10 +326,13 @@ def is_right(found: Mapping) -> bool:
 
 
 def _skips(found: Mapping) -> bool:
-    """Whether the other options of a plan allow its AFTER MATCH SKIP. A search that skips writes no paths of approximate matches."""
+    """Whether the other options of a plan allow its AFTER MATCH SKIP.
+
+    A search that skips rows writes no paths of approximate matches.
+    """
     skip, selection = found["skip"], found["selection"]
     to_variable = skip.mode in (TO_FIRST, TO_LAST)
-    if (skip.place is not None) != to_variable or (skip.targets > 0) != to_variable:
+    if (skip.targets > 0) != to_variable:
         return False
     if selection is None:
         return True
