@@ -336,7 +336,8 @@ def _skips(found: Mapping) -> bool:
         return False
     if selection is None:
         return True
-    every = found["approximate"] is not None or found["changes"] is not None or any(leaf.spec.kind in ("cnt", "graph") for leaf in found["leaves"])
+    ranked = found["ranking"] is not None and found["ranking"].top > 0 and selection.report == "ALL"
+    every = ranked or found["approximate"] is not None or found["changes"] is not None or any(leaf.spec.kind in ("cnt", "graph") for leaf in found["leaves"])
     return skip.mode == NEXT_ROW or not (every or (to_variable and selection.report == "ALL"))
 
 

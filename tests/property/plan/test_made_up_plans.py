@@ -68,6 +68,7 @@ def test_numbers_of_a_navigation_mean_what_they_say(seed):
     "MEASURES MISSING() AS m ALL ROWS PER MATCH PATTERN (A B) APPROX 1 ALL MATCHES",
     "MEASURES MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B)",
     "MEASURES FIRST(id) AS a EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B)",
+    "MEASURES FIRST(id) AS a EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) WINDOW 9 PREF MAX (A.v) TOP 2",
     "MEASURES FIRST(id) AS a PATTERN (A B)",
 ])  # fmt: skip
 def test_a_skip_that_the_other_options_exclude_is_refused(clause):
@@ -75,7 +76,7 @@ def test_a_skip_that_the_other_options_exclude_is_refused(clause):
     plan = without_catching(make_plan(parse_clause(f"PARTITION BY p ORDER BY id {clause} DEFINE A AS v > 0, B AS count(*) < 9")))
     whole, place = json.loads(plan.to_json()), {"line": 1, "column": 1, "text": "A"}
     skips = [{"mode": mode, "targets": 1, "place": place} for mode in ("first", "last")] + [{"mode": mode, "targets": 0, "place": None} for mode in ("past_last", "next_row")]
-    every, alone = plan.approximate is not None or "MATCH_COUNT" in clause, plan.selection is None
+    every, alone = plan.approximate is not None or plan.ranking is not None or "MATCH_COUNT" in clause, plan.selection is None
     right = skips if alone else skips[3:] if every else skips[2:]
     for skip in [*skips, {"mode": "next_row", "targets": 1, "place": None}, {"mode": "last", "targets": 0, "place": place}]:
         text = json.dumps(whole | {"skip": skip})
