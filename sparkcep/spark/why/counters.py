@@ -1,13 +1,17 @@
 """Counts over a clause's whole input, and a sample of its partitions.
 
-One job counts. One fetches the sample: whole partitions, those with the smallest hash of their keys.
+One job counts. Under SHOW UNFINISHED MATCHES another one counts the matches that the engine returns. One fetches the sample: whole partitions, those with the smallest hash of their keys.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.clause.printer import ROWS_TEXT, to_sql
+from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.spark.why.casts import casts
 from sparkcep.spark.why.partition import Run, row_columns, text_of, window_of
@@ -44,8 +48,20 @@ def count(run: Run, asked: Input, question: Question) -> Totals:
     return Totals(
         rows, int(found["partitions"] or 0), {number: (true, false, rows - true - false) for number, (true, false) in truths.items()},
         ties=int(found["ties"] or 0), single=int(found["single"] or 0), null_keys=int(found["nulls"] or 0),
-        casts=casts(run, asked, question),
+        casts=casts(run, asked, question), unfinished=_unfinished(run, asked),
     )
+
+
+def _unfinished(run: Run, asked: Input) -> tuple[tuple[str, str, int], ...]:
+    """How many matches have a MATCH_STATUS() and a variable of the last row, by one job. () without SHOW UNFINISHED MATCHES."""
+    if asked.clause.unfinished is None:
+        return ()
+    lines = to_sql(replace(asked.clause, measures=(), rows=ONE_ROW)).split("\n")
+    at = next(i for i, line in enumerate(lines) if line.startswith(f"{ROWS_TEXT[ONE_ROW]} SHOW"))
+    measures = "MEASURES MATCH_STATUS() AS __status, coalesce(CLASSIFIER(), '') AS __step"
+    clause = "\n".join([*lines[:at], measures, *lines[at:]])
+    query = f"SELECT __status, __step, count(*) AS __count FROM {asked.source} MATCH_RECOGNIZE ({clause}) GROUP BY __status, __step"
+    return tuple((row["__status"], row["__step"], int(row["__count"])) for row in run(asked.names + query).collect())
 
 
 def sample(run: Run, asked: Input, question: Question, partitions: int, rows: int) -> tuple[FrozenRows, ...]:
@@ -61,7 +77,7 @@ def sample(run: Run, asked: Input, question: Question, partitions: int, rows: in
     plan = question.plan
     keys = [text_of(plan, key.column) for key in plan.partition]
     hashed = f"xxhash64({', '.join(keys)})" if keys else "0L"
-    computed = [*row_columns(question), f"{hashed} AS {_HASH}"]
+    computed = [*row_columns(question, asked.source), f"{hashed} AS {_HASH}"]
     source = asked.source
     if keys:
         named = ", ".join(f"{key} AS __of{i}" for i, key in enumerate(keys))

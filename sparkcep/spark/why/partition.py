@@ -17,6 +17,7 @@ from sparkcep.clause.parser import parse_key
 from sparkcep.clause.tokens import WORD, tokenize
 from sparkcep.clause.tree import NEXT_ROW
 from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.plan.extend.unfinished import CLOCK, clock_text
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import walk
@@ -136,7 +137,7 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
     """
     plan = question.plan
     further = [f"({text}) AS {shown_column(i)}" for i, text in enumerate(show)]
-    computed = [*row_columns(question), *further, f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
+    computed = [*row_columns(question, asked.source), *further, f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
     source = asked.source
     if at is not None and plan.partition:
         keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
@@ -180,10 +181,16 @@ def _part(query: str, question: Question, rows: int) -> str:
     return f"SELECT * EXCEPT (__from, __to, __inside, __first, __last) FROM ({placed}) WHERE {ROW} BETWEEN __first - {reach} AND __last + {reach} LIMIT {rows + 1}"
 
 
-def row_columns(question: Question) -> list[str]:
-    """The columns of a frozen row: the plan's inputs, the values of comparisons, and the row's number in its partition."""
+def row_columns(question: Question, source: str) -> list[str]:
+    """The columns of a frozen row: the plan's inputs, the values of comparisons, and the row's number in its partition.
+
+    ``source``: the clause's input, which the clock of unfinished matches reads a second time.
+    """
     plan, window = question.plan, window_of(question.plan)
-    computed = [f"{text} AS {name}" for name, text in plan.inputs] + letters_sql(plan)
+    texts = dict(plan.inputs)
+    if question.unfinished is not None and CLOCK in texts:
+        texts[CLOCK] = clock_text(question.unfinished, source)
+    computed = [f"{text} AS {name}" for name, text in texts.items()] + letters_sql(plan)
     computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in (*plan.ordered_inputs, *question.columns)]
     return [*computed, f"row_number() OVER ({window}) - 1 AS {ROW}"]
 

@@ -59,6 +59,22 @@ class ShownRun:
 
 
 @dataclass(frozen=True)
+class ShownUnfinished:
+    """The unfinished match of a start row: its rows, their variables, and its MATCH_STATUS(), MATCH_ENDED_AT() and MATCH_EXPECTED().
+
+    ``reported``: whether the clause returns it.
+    """
+
+    start_row: int
+    rows: tuple[int, ...]
+    variables: tuple[str, ...]
+    status: str
+    ended_at: str
+    expected: tuple[str, ...]
+    reported: bool
+
+
+@dataclass(frozen=True)
 class ShownDecision:
     """The variable that a match has at a row, and all others that could have come. ``row`` is 0 at the end of the match.
 
@@ -83,6 +99,7 @@ class Why:
         verdict: the first line of the answer.
         reasons: why rows were not taken.
         run: the run that got farthest, None if the question has none.
+        unfinished: the unfinished matches of a clause with SHOW UNFINISHED MATCHES that the answer names.
         next: the comparisons that are shown.
         decisions: the decisions of matches.
         funnel, culprits, near: of a question about a whole table. hints: facts about the rows that often are the cause.
@@ -107,6 +124,7 @@ class Why:
     rows: tuple[int, ...] = ()
     lines: tuple[str, ...] = field(default=(), repr=False)
     shown: tuple[tuple[str, ...], ...] = ()
+    unfinished: tuple[ShownUnfinished, ...] = ()
     report: str = field(default="", repr=False)
     timelines: tuple[Timeline, ...] = field(default=(), repr=False)
 

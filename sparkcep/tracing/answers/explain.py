@@ -22,6 +22,7 @@ from sparkcep.tracing.answers.change import Change, closest, one_change
 from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.selections import Conjunction, Skipping
+from sparkcep.tracing.answers.unfinished import UnfinishedText
 from sparkcep.tracing.answers.values import Names, Values, no_match, row_spans, truth, variable_named
 from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
@@ -30,6 +31,7 @@ from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged, shown_column
 from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
 from sparkcep.tracing.rows.sides import has_sides
+from sparkcep.tracing.rows.unfinished import unfinished_matches
 from sparkcep.tracing.rows.verify import compared, traced
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.moves import STRICT, Move
@@ -43,6 +45,7 @@ from sparkcep.tracing.search.trace import (
     REFUSED,
     Decision,
     Effort,
+    Found,
     Match,
     Other,
     Search,
@@ -117,6 +120,7 @@ class _Explainer(Names):
         self.reached: Ended | None = None  # the run of a question about a variable
         self.passed_over: Match | None = None  # a lost match with the row
         self.skipping = Skipping(self, trace)
+        self.unfinished = UnfinishedText(self, unfinished_matches(rows))
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -206,7 +210,7 @@ class _Explainer(Names):
         lines = [*lines, *hints, *self._aligned(shown)]
         return Why(
             dict(self.asked.words), verified, lines[0] if lines else "", tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), tuple(self.decisions),
-            hints=tuple(hints), shown=tuple(shown), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
+            hints=tuple(hints), shown=tuple(shown), unfinished=tuple(self.unfinished.named.values()), rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
         )
 
     def picture(self, line: int, lines: Sequence[str], row: int | None) -> None:
@@ -433,6 +437,9 @@ class _Explainer(Names):
         if ended is None:
             return [f"{indent}No match starts here."]
         self.farthest[row] = ended
+        if (match := self.unfinished.differs(ended)) is not None:
+            engine, ours = Found(row, match.variables, match.rows), Found(row, ended.variables, ended.rows)
+            raise _Untrue(untrue(self.rows, self.asked.words, [ours], [engine], (), self.asked.at, f"unfinished matches from row {row + 1}"))
         if self.run is None:
             self.run = self._run(ended)
         if ended.places:
@@ -441,7 +448,7 @@ class _Explainer(Names):
             lines += self.ended(search, ended, f"{indent}  ")
         else:
             lines = [f"{indent}No match starts here: no variable that may come first takes the row.", *self.ended(search, ended, f"{indent}  ", "first")]
-        return lines + [f"{indent}  {text}" for text in self.changed(search, ended)]
+        return lines + [f"{indent}  {text}" for text in (*self.changed(search, ended), *self.unfinished.of_start(ended))]
 
     def _effort(self, row: int, indent: str) -> str:
         self.reasons.append(Reason("EFFORT", row + 1, row + 1))
@@ -470,7 +477,7 @@ class _Explainer(Names):
             if self.trace.pattern.reports_all:
                 return [f"{head} is in {' and '.join(places)}."]
             return [f"{head} is in {' and '.join(places)}.", *(line for match in inside for line in self.match(match.number, first=False))]
-        lines = [f"{head} is in no match."]
+        lines = [f"{head} is in no match.", *self.unfinished.of_row(row)]
         lines += self.skipping.passed_over(row)
         search = self.trace.searches.get(row)
         if search is not None and search.match is not None and not search.match.rows:

@@ -1,6 +1,7 @@
 """Hints of an answer about a whole table: facts about the rows that often are the cause, with numbers.
 
-Counts come from Spark over all rows. Hints about values read the traced partitions.
+Counts come from Spark over all rows. Hints about values read the traced partitions. :func:`without` counts the matches of a clause
+without its anchors, and without its WINDOW.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
-from sparkcep.clause.tree import EventSelection
+from sparkcep.clause.tree import EventSelection, MatchClause
 from sparkcep.engine.factory import match_table
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import drafted
@@ -31,7 +33,7 @@ from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.collector import Comparison, is_literal, sides_of
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import NUMBER, engine_plan
+from sparkcep.tracing.rows.verify import NUMBER, engine_plan, matches_of
 
 _PART = 0.95  # of the values: so many of them are numbers, or have a unit's digits
 _UNITS = {
@@ -63,6 +65,7 @@ class Totals:
         single: partitions of one row.
         null_keys: rows with a NULL key.
         casts: for the number of a comparison, the side that Spark casts.
+        unfinished: under SHOW UNFINISHED MATCHES, how many matches have a MATCH_STATUS() and a variable of the last row.
     """
 
     rows: int
@@ -72,6 +75,7 @@ class Totals:
     single: int = 0
     null_keys: int = 0
     casts: Mapping[int, Cast] = field(default_factory=dict)
+    unfinished: tuple[tuple[str, str, int], ...] = ()
 
 
 class Hints:
@@ -303,3 +307,50 @@ def counted(count: int, what: str) -> str:
     """A number with its noun."""
     plural = f"{what}es" if what.endswith("ch") else f"{what}s"
     return f"{count:,} {what if count == 1 else plural}"
+
+
+# -- without a part of the clause ------------------------------------------------------------------------------------------
+
+
+def without(question: Question, parts: Sequence[FrozenRows], settings: Settings) -> Iterator[str]:
+    """Yields a line for the anchors and for WINDOW, if the clause has matches without them.
+
+    Args:
+        question: the clause.
+        parts: the traced partitions. None of them has a match.
+        settings: the session's settings.
+    """
+    clause = question.clause
+    anchors = [name for kind, name in ((nodes.Start, "^"), (nodes.End, "$")) if nodes.contains(clause.pattern, kind)]
+    if anchors:
+        yield from _said(" and ".join(anchors), replace(clause, pattern=_unanchored(clause.pattern)), question, parts, settings)
+    if clause.window is not None:
+        yield from _said(
+            " ".join(clause.window.span.of(clause.text).split()), replace(clause, window=None), question, parts, settings
+        )
+
+
+def _said(what: str, clause: MatchClause, question: Question, parts: Sequence[FrozenRows], settings: Settings) -> Iterator[str]:
+    try:
+        plan = drafted(replace(clause, measures=(), rows="show"), settings=settings).plan
+        if (
+            set(plan.inputs) <= set(question.plan.inputs)
+            and plan.letters == question.plan.letters
+            and set(plan.ordered_inputs) <= set(question.plan.ordered_inputs)
+        ):
+            count = sum(len(matches_of(plan, part.table)) for part in parts)
+            if count:
+                yield f"Hint: without {what} there would be {count:,} match{'es' if count > 1 else ''}."
+    except (ClauseError, MatchRuntimeError):
+        return  # the changed clause is wrong, or fails for these rows
+
+
+def _unanchored(node: nodes.Node) -> nodes.Node:
+    """The pattern with nothing instead of each anchor."""
+    if isinstance(node, nodes.Start | nodes.End):
+        return nodes.Empty()
+    if isinstance(node, nodes.Concat | nodes.Alternate | nodes.Conjunct | nodes.Permute):
+        return replace(node, items=tuple(map(_unanchored, node.items)))
+    if isinstance(node, nodes.Not | nodes.Exclude | nodes.Repeat | nodes.Within):
+        return replace(node, item=_unanchored(node.item))
+    return node

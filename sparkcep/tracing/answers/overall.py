@@ -15,11 +15,11 @@ from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import Spot, alone, closest
 from sparkcep.tracing.answers.differs import unconfirmed, untrue
-from sparkcep.tracing.answers.hints import Hints, Totals, counted
+from sparkcep.tracing.answers.hints import Hints, Totals, counted, without
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.reasons import Reason
+from sparkcep.tracing.answers.unfinished import unfinished_counts
 from sparkcep.tracing.answers.values import Values, truth
-from sparkcep.tracing.answers.without import without
 from sparkcep.tracing.conditions.collector import Comparison
 from sparkcep.tracing.conditions.comparisons import combined
 from sparkcep.tracing.conditions.question import Question
@@ -109,6 +109,8 @@ class _Overall:
         lines = [self.first(), *self.effort(), *self.counters(), *self.funnel(reached)]
         if ends:
             lines.append("They ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
+        if self.question.unfinished is not None and self.question.unfinished.unfinished is not None:
+            lines += unfinished_counts(self.question.unfinished.unfinished, self.totals.unfinished)
         for i, (matches, starts, number, wanted) in enumerate(culprits[:SHOWN]):
             comparison = self.question.comparisons[number]
             would = f"were it always {truth(wanted)}, there would be {counted(matches, 'match')}."

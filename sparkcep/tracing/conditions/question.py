@@ -15,6 +15,7 @@ from sparkcep.clause.tree import SHOW_EMPTY, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.build import Draft, drafted
 from sparkcep.plan.extend.budget import HISTORY
+from sparkcep.plan.extend.unfinished import clock_columns
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, has, walk
 from sparkcep.plan.scope import Scope
@@ -43,6 +44,7 @@ class Question:
         probes: the trees that the machine computes, each with its variable.
         named: the columns that DEFINE names, each with the column that holds its values.
         whole: the plan with PREF, TOP, SLIDE and APPROX, which ``plan`` lacks. None if the clause has none of them.
+        unfinished: the plan with SHOW UNFINISHED MATCHES, which ``plan`` lacks. None if the clause does not have it.
         stated: the clause as the user wrote it. ``clause`` lacks these options.
         untraced: why the search of ``plan`` is not traced, None if it is.
     """
@@ -57,6 +59,7 @@ class Question:
     probes: tuple[tuple[int, tuple], ...]
     named: tuple[tuple[str, str], ...] = ()
     whole: Plan | None = None
+    unfinished: Plan | None = None
     stated: MatchClause | None = None
     untraced: ClauseError | None = None
 
@@ -87,8 +90,7 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
     Raises:
         ClauseError: the clause is wrong, or has an option that is not explained yet.
     """
-    stated = replace(clause, unfinished=None)  # unfinished matches change no match
-    clause = reduced_clause(stated)
+    stated, clause = clause, reduced_clause(clause)
     draft, untraced = _checked(stated, clause, settings, qualifiers)
     splitter = draft.splitter
     collector = Collector(
@@ -103,9 +105,11 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
     for node in (node for define in clause.defines for node in _columns(define.condition, draft.scope)):
         text = " ".join(draft.scope.row_text(node).split())
         named[text] = collector.column(f"({text})")
-    whole = draft.with_(inputs=draft.inputs.columns(), ordered_inputs=splitter.ordered_inputs(), failing=splitter.failing()).plan
+    inputs = (*draft.inputs.columns(), *clock_columns(stated, draft.plan, draft.scope))
+    whole = draft.with_(inputs=inputs, ordered_inputs=splitter.ordered_inputs(), failing=splitter.failing()).plan
     return Question(
-        clause, reduced_plan(whole), draft.scope, conditions, *collector.found(), tuple(named.items()), whole if is_extended(stated) else None, stated, untraced,
+        clause, reduced_plan(whole), draft.scope, conditions, *collector.found(), tuple(named.items()),
+        whole if is_extended(stated) else None, whole if stated.unfinished is not None else None, stated, untraced,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
-"""A clause without the options that its trace leaves out: PREF, TOP, SLIDE and APPROX.
+"""A clause without the options that its trace leaves out: PREF, TOP, SLIDE, APPROX and SHOW UNFINISHED MATCHES.
 
-The trace explains which exact matches the reduced clause has. :mod:`sparkcep.tracing.kinds` explains the options.
+The trace explains which exact matches the reduced clause has. :mod:`sparkcep.tracing.kinds` explains the first four options. The
+last one changes no match: :mod:`sparkcep.tracing.rows.unfinished` asks the engine for its runs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FIRST, ALL, STRICT = "FIRST", "ALL", "STRICT"
 
 
 def is_extended(clause: MatchClause) -> bool:
-    """Whether a clause has an option that its trace leaves out."""
+    """Whether a clause has PREF, TOP or APPROX."""
     return bool(clause.preferences()) or clause.top is not None or clause.approx is not None
 
 
@@ -28,7 +29,7 @@ def reduced_clause(clause: MatchClause) -> MatchClause:
     Under TOP and APPROX it reports the first match of each row, which exists if and only if one of ALL MATCHES begins there.
     """
     if not is_extended(clause):
-        return clause
+        return replace(clause, unfinished=None)
     if clause.sequences:
         clause = without_sequences(clause)
     window = clause.window if clause.window is None else replace(clause.window, slide=None, slide_rows=False)
@@ -44,7 +45,7 @@ def reduced_clause(clause: MatchClause) -> MatchClause:
 
 def reduced_plan(plan: Plan) -> Plan:
     """The plan of the clause that is traced, from the plan of the whole clause. Its input columns are those of the whole."""
-    if plan.ranking is None and plan.approximate is None:
+    if plan.ranking is None and plan.approximate is None and plan.unfinished is None:
         return plan
     selection, windows, skip = plan.selection, plan.windows, plan.skip
     listing = plan.approximate is not None or (plan.ranking is not None and plan.ranking.top > 0)
@@ -52,4 +53,4 @@ def reduced_plan(plan: Plan) -> Plan:
         selection, skip = Selection(selection.strategy, FIRST), Skip(NEXT_ROW, 0)
     if selection == (STRICT, FIRST) and all(window.kind == NO_WINDOW for window in windows):
         selection, windows = None, ()
-    return replace(plan, ranking=None, approximate=None, slide=None, leaves=(), arrays=(), aggregates=(), over_arrays=(), selection=selection, windows=windows, skip=skip)
+    return replace(plan, ranking=None, approximate=None, slide=None, unfinished=None, leaves=(), arrays=(), aggregates=(), over_arrays=(), selection=selection, windows=windows, skip=skip)

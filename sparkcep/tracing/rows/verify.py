@@ -19,7 +19,7 @@ from sparkcep.tracing.conditions.comparisons import Logic
 from sparkcep.tracing.conditions.question import ROW, Question
 from sparkcep.tracing.search.trace import Changed, Found, Match, Trace
 
-NUMBER, _LABEL = "__l0", "__l1"
+NUMBER, LABEL = "__l0", "__l1"
 _LITERALS = {True: Lit("lit", "bool", "TRUE"), False: Lit("lit", "bool", "FALSE"), None: Lit("lit", "null", "NULL")}
 
 
@@ -33,7 +33,7 @@ class Difference:
 
 def engine_plan(plan: Plan) -> Plan:
     """The plan that returns each row of each match with MATCHNUMBER() and CLASSIFIER()."""
-    leaves = (Leaf(NUMBER, Plain("mno")), Leaf(_LABEL, Classifier("cls", "L", ALL_ROWS, 0, 0, False)))
+    leaves = (Leaf(NUMBER, Plain("mno")), Leaf(LABEL, Classifier("cls", "L", ALL_ROWS, 0, 0, False)))
     return replace(
         plan, rows=SHOW_EMPTY, leaves=leaves, outputs=(), arrays=(), aggregates=(), over_arrays=(), leaf_places=(), pattern=shown(plan.pattern), prefilter=(),
         candidates=(), near=False,
@@ -50,7 +50,7 @@ def matches_in(plan: Plan, tables: Iterable[pa.Table]) -> list[Found]:
     ids = {name: i for i, name in enumerate(plan.variables)}
     matches: dict[int, list[tuple[int, str | None]]] = {}
     for found in tables:
-        for number, row, label in zip(*(found[name].to_pylist() for name in (NUMBER, ROW, _LABEL)), strict=True):
+        for number, row, label in zip(*(found[name].to_pylist() for name in (NUMBER, ROW, LABEL)), strict=True):
             matches.setdefault(number, []).append((row, label))
     return [
         Found(rows[0][0], tuple(ids[label] for _, label in rows if label is not None), tuple(row for row, label in rows if label is not None))
