@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.plan.extend.unfinished import CLOCK, clock_text
 from sparkcep.plan.plan import LETTERS
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.settings import DEFAULT
@@ -54,7 +55,7 @@ class Example:
     @property
     def measured(self) -> str:
         """The clause with a measure, which a statement needs."""
-        word = min((word for word in ("AFTER MATCH", "EVENT", "WINDOW", "PATTERN") if word in self.clause), key=self.clause.index)
+        word = min((word for word in ("ONE ROW", "AFTER MATCH", "EVENT", "WINDOW", "PATTERN") if word in self.clause), key=self.clause.index)
         return self.clause.replace(word, f"MEASURES 1 AS one {word}", 1)
 
     @property
@@ -251,7 +252,7 @@ def question(clause: str) -> Question:
 def frozen(asked: Question, names: list[str], values: list[tuple], order: str) -> FrozenRows:
     """The rows with the columns that Spark would compute. sqlite computes them."""
     plan = without_catching(asked.plan)
-    wanted = {name: text for name, text in plan.inputs}
+    wanted = {name: clock_text(asked.unfinished, "t").replace("IF(", "iif(") if name == CLOCK else text for name, text in plan.inputs}
     for name, text in (*plan.ordered_inputs, *asked.columns):
         wanted[name] = text.replace(ORDER, f"ORDER BY {order}").replace("IF(", "iif(")
     if plan.letters:

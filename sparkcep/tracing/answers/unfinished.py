@@ -43,6 +43,7 @@ class UnfinishedText:
             return [f"{self.what} returns nothing for this start row: {self._nothing(ended)}."] if ended.places else []
         same, row = self._is(match, ended), ended.start + 1
         if match.inside is not None:
+            self._name(match)
             outer = self.matches[match.inside]
             where = f"row {row} is inside the unfinished match of {self._run(outer)}"
             return [f"{self.what} does not return {'this run' if same else 'a run of this start row'}, because {where}. AFTER MATCH SKIP TO NEXT ROW returns both."]
@@ -59,7 +60,8 @@ class UnfinishedText:
             return []
         match = inside[0]
         name = self.names.question.name(match.variables[match.rows.index(row)])
-        more = f" {len(inside) - 1} more of {self.what} have the row." if len(inside) > 2 else f" One more of {self.what} has the row." if len(inside) > 1 else ""
+        others = len(inside) - 1
+        more = f" {counted(others, 'more unfinished match')} {'have' if others > 1 else 'has'} the row." if others else ""
         return [f"It is {name} in the unfinished match of {self._run(match)}: {self._ends(match)}.{more}"]
 
     def _is(self, match: UnfinishedMatch, ended: Ended) -> bool:

@@ -54,13 +54,3 @@ def test_a_side_that_differs_explains_nothing(monkeypatch):
     rows = frozen(asked, ["t", "v"], [(1, 1), (2, 2)], "t")
     for why in (explain(rows, Asked((0,))), overall([rows], Totals(2, 1), DEFAULT, words={})):
         assert not why.verified and why.lines == (UNTRUE,) and json.loads(why.report)["clause"] == asked.stated.text
-
-
-@pytest.mark.parametrize("option", ["UNFINISHED", "TIMEOUT"])
-def test_unfinished_matches_are_explained_as_if_only_matches_were_asked_for(option):
-    clause = "ORDER BY t ONE ROW PER MATCH {}EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B C) WINDOW 4 DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'"
-    whole, plain = (question(clause.format(words)) for words in (f"SHOW {option} MATCHES ", ""))
-    answers = [explain(frozen(asked, ["t", "e"], list(enumerate("abxxxcabc", 1)), "t"), Asked((row,))) for asked in (whole, plain) for row in (0, 6)]
-    assert [str(why) for why in answers[:2]] == [str(why) for why in answers[2:]]
-    assert "took rows 1-2: A B." in str(answers[0]) and "Match 1 takes rows 7-9" in str(answers[1])
-    assert all(why.verified for why in answers)
