@@ -15,7 +15,7 @@ from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.tokens import Span, matching, statement_spans, tokenize
+from sparkcep.clause.tokens import STRING, Span, matching, statement_spans, tokenize
 from sparkcep.clause.tree import PAST_LAST, TO_FIRST, MatchClause
 from sparkcep.errors import ClauseError, nearest, offset, position
 from sparkcep.plan.extend.approx import ALL, report
@@ -25,6 +25,7 @@ from sparkcep.plan.facts import first_variables, nullable, occurrences, tree_of
 from sparkcep.plan.options import selection
 from sparkcep.plan.scope import ENDINGS
 from sparkcep.plan.split.conditions import conjuncts
+from sparkcep.sql.rewrite.occurrences import KEYWORD
 from sparkcep.sql.rewrite.rewrite import rewrite_all
 from sparkcep.tools.jinja_mask import Masked, jinja_mask
 from sparkcep.tools.statements import Place, clauses, comments, open_clause
@@ -426,6 +427,22 @@ def _never_unfinished(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     shown = clause.unfinished
     if shown is not None and clause.automaton is None and nullable(tree_of(clause.pattern)[1]):
         yield shown.span, "the pattern matches the empty sequence, so no match is ever unfinished; let it take at least one row"
+
+
+@_rule("OPEN_OVER_STREAM", WARNING)
+def _open_over_stream(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
+    """A statement that reads FROM STREAM and compares with the status OPEN, which a stream never returns."""
+    if clause.unfinished is None:
+        return
+    tokens = tokenize(clause.text)
+    at = next(i for i, token in enumerate(tokens) if token.start >= clause.span.start)
+    source = next((i for i in range(at, -1, -1) if tokens[i].upper in ("FROM", "JOIN")), at)
+    if tokens[source + 1].upper != "STREAM" or tokens[source + 2].upper in (KEYWORD, "AS", "("):
+        return
+    for token in tokens:
+        if token.kind == STRING and token.text[1:-1] == "OPEN":
+            yield Span(token.start, token.end), "over a stream no match has the status OPEN: an unfinished match is returned once its end is known; leave OPEN out, or ask about a table"
+            return
 
 
 # -- helpers of the rules -----------------------------------------------------------------------------------------

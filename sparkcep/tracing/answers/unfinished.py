@@ -10,6 +10,8 @@ from sparkcep.tracing.answers.values import Names, counted, row_spans
 from sparkcep.tracing.rows.unfinished import MATCHED, OPEN, UnfinishedMatch
 from sparkcep.tracing.search.runs import Ended
 
+_LAST = "last row"  # the head of a column
+
 
 class UnfinishedText:
     """The sentences about the unfinished matches of a partition. There are none if the clause does not show them.
@@ -103,9 +105,9 @@ def unfinished_counts(shown: Unfinished, counts: Sequence[tuple[str, str, int]])
     """
     matches = sum(count for status, _, count in counts if status == MATCHED)
     by: dict[tuple[str, str], int] = {(step, status): count for status, step, count in counts if status != MATCHED}
-    yield f"SHOW {shown.report} MATCHES returns {counted(matches, 'match')} and {sum(by.values()):,} unfinished, over all rows" + (". The last row of an unfinished match is:" if by else ".")
-    statuses, width = sorted({status for _, status in by}), max((len(step) for step, _ in by), default=0)
+    yield f"SHOW {shown.report} MATCHES returns {counted(matches, 'match')} and {counted(sum(by.values()), 'unfinished match')}, over all rows{':' if by else '.'}"
+    statuses, width = sorted({status for _, status in by}), max(len(step) for step in (_LAST, *(step for step, _ in by)))
     if by:
-        yield f"  {'':<{width}}  {'  '.join(statuses)}"
+        yield f"  {_LAST:<{width}}  {'  '.join(statuses)}"
     for step in sorted({step for step, _ in by}):
         yield f"  {step:<{width}}  " + "  ".join(f"{by.get((step, status), 0):>{len(status)},}" for status in statuses)

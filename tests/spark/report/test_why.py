@@ -22,6 +22,7 @@ from tests.selection import first, one_in  # noqa: E402
 from tests.support.pages import check  # noqa: E402
 from tests.support.why_examples import EXAMPLES  # noqa: E402
 from tests.support.why_selection_examples import SELECTIONS  # noqa: E402
+from tests.support.why_unfinished_examples import UNFINISHED  # noqa: E402
 
 V_TABLE = """(VALUES ('A', 1, 10), ('A', 2, 9), ('A', 3, 8), ('A', 4, 11), ('B', 1, 5), ('B', 2, 6), ('B', 3, 5), (NULL, 1, 7)) AS ticks(symbol, day, price)"""
 V = f"""SELECT * FROM {V_TABLE} MATCH_RECOGNIZE (
@@ -42,6 +43,32 @@ def test_examples_of_event_selections(spark, example):
     why = sparkcep.why(spark, f"SELECT * FROM {example.table} MATCH_RECOGNIZE ({example.measured})", at=example.at, **example.arguments)
     assert str(why) == example.text
     assert why.verified
+
+
+@pytest.mark.parametrize("example", first(UNFINISHED[1::2], 1), ids=lambda example: example.name)
+def test_examples_of_unfinished_matches(spark, example):
+    why = sparkcep.why(spark, f"SELECT * FROM {example.table} MATCH_RECOGNIZE ({example.measured})", at=example.at, **example.arguments)
+    assert str(why) == example.text
+    assert why.verified
+
+
+def test_the_clock_of_unfinished_matches_is_that_of_the_whole_input(spark):
+    """Of a view, a DataFrame and a part of a long partition; one row of partition 2 makes that of partition 1 time out."""
+    clause = "PARTITION BY k ORDER BY t MEASURES MATCH_STATUS() AS s ONE ROW PER MATCH SHOW TIMEOUT MATCHES AFTER MATCH SKIP TO NEXT ROW PATTERN (A B) WINDOW 5 DEFINE A AS e = 'a', B AS e = 'b'"
+    rows = ", ".join([*(f"(1, {t}, 'a')" for t in range(20)), "(2, 30, 'a')"])
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW clocked AS SELECT * FROM VALUES {rows} AS v(k, t, e)")
+    try:
+        timed_out, still_open = "SHOW TIMEOUT MATCHES returns this run: TIMED OUT at t 24, expected B.", "SHOW TIMEOUT MATCHES does not return this run: OPEN, expected B."
+        statement = f"WITH some AS (SELECT * FROM clocked {{}}) SELECT * FROM some MATCH_RECOGNIZE ({clause})"
+        assert str(sparkcep.why(spark, statement.format(""), at="k = 1 AND t = 19")).endswith(timed_out)
+        assert str(sparkcep.why(spark, statement.format("WHERE k = 1"), at="t = 19")).endswith(still_open)
+        assert str(sparkcep.why(spark.table("clocked"), clause=clause, at="t = 30")).endswith(still_open.replace("t 24", "t 35"))
+        assert timed_out in str(sparkcep.why(spark, statement.format(""), at="k = 1 AND t = 19", rows=8))
+        whole = sparkcep.why(spark, statement.format(""), partitions=1)
+        at = whole.lines.index("SHOW TIMEOUT MATCHES returns 0 matches and 1 unfinished match, over all rows:")
+        assert whole.lines[at + 1 : at + 3] == ("  last row  TIMED OUT", "  A                 1")
+    finally:
+        spark.catalog.dropTempView("clocked")
 
 
 @pytest.mark.parametrize("example", first(EXAMPLES[::3], 2), ids=lambda example: example.name)

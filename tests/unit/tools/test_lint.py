@@ -246,6 +246,17 @@ def test_misspelled_variables():
     assert "AS donw" in aliased and "MISSPELLED_VARIABLE" not in [f.code for f in lint(aliased)]
 
 
+STREAMED = "SELECT * FROM {} MATCH_RECOGNIZE (PARTITION BY k ORDER BY x MEASURES MATCH_STATUS() AS st ONE ROW PER MATCH SHOW UNFINISHED MATCHES PATTERN (A B) DEFINE A AS x > 1, B AS x > 2) WHERE st {}"
+
+
+def test_a_stream_without_open_matches():
+    text = STREAMED.format("STREAM t WATERMARK x DELAY OF INTERVAL 5 SECONDS", "<> 'OPEN'")
+    (found,) = lint(text)
+    assert (found.code, found.severity, found.fragment, found.column) == ("OPEN_OVER_STREAM", "warning", "'OPEN'", text.index("'OPEN'") + 1)
+    for source, condition in (("STREAM t", "= 'BROKEN'"), ("t", "= 'OPEN'"), ("stream", "= 'OPEN'"), ("stream AS s", "= 'OPEN'"), ("t AS stream", "= 'OPEN'")):
+        assert lint(STREAMED.format(source, condition)) == [], source
+
+
 def test_order():
     (found,) = lint("SELECT 1;\nSELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k PATTERN (A) DEFINE A AS x > 1)")
     assert (found.code, found.severity, found.line, found.column, found.fragment) == (

@@ -70,9 +70,9 @@ def test_the_numbers_of_a_whole_table():
     shown = question("ORDER BY t ONE ROW PER MATCH SHOW UNFINISHED MATCHES PATTERN (A)").unfinished.unfinished
     counts = [("MATCHED", "C", 1200), ("OPEN", "A", 3), ("BROKEN", "LONG", 12_345), ("OPEN", "LONG", 1)]
     assert list(unfinished_counts(shown, counts)) == [
-        "SHOW UNFINISHED MATCHES returns 1,200 matches and 12,349 unfinished, over all rows. The last row of an unfinished match is:",
-        "        BROKEN  OPEN",
-        "  A          0     3",
-        "  LONG  12,345     1",
+        "SHOW UNFINISHED MATCHES returns 1,200 matches and 12,349 unfinished matches, over all rows:",
+        "  last row  BROKEN  OPEN",
+        "  A              0     3",
+        "  LONG      12,345     1",
     ]
-    assert list(unfinished_counts(shown, [])) == ["SHOW UNFINISHED MATCHES returns 0 matches and 0 unfinished, over all rows."]
+    assert list(unfinished_counts(shown, [])) == ["SHOW UNFINISHED MATCHES returns 0 matches and 0 unfinished matches, over all rows."]
