@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
 from tests.docs.test_sql_examples import FILES  # noqa: E402
+from tests.spark.clients.worked_examples import UNFINISHED, of_file  # noqa: E402
 from tests.spark.programs import connected  # noqa: E402
 
 pytestmark = pytest.mark.process
@@ -35,6 +36,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.spark.report.query_report import report as page_of
 from sparkcep.spark.session.session import disable, enable
 from tests.docs.test_sql_examples import FILES, run as run_example
+from tests.spark.clients.worked_examples import UNFINISHED, worked
 
 MATCH, BAD, ROWS, REPORT = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
@@ -127,6 +129,7 @@ for setting in ("always", "false"):
     run("slices " + setting, lambda: spark.sql(sliced))
 spark.conf.unset("sparkcep.slices")
 report["examples"] = {str(path): run_example(fresh, path) for path in FILES[::18]}
+report["unfinished"] = worked(spark, UNFINISHED[::14])
 disable(spark)
 report["unwrapped"] = type(spark).sql is original
 run("view_disabled", lambda: spark.table("matches"))
@@ -152,6 +155,31 @@ def test_it_is_a_connect_session(report):
 @pytest.mark.parametrize("name", ["plain", "script", "view", "ctas", "new_session", "view_disabled", "frame", "frame_named"])
 def test_rows(report, name):
     assert report[name] == EXPECTED
+
+
+def test_worked_examples_of_unfinished_matches(report):
+    assert report["unfinished"] == of_file(UNFINISHED[::14])
+
+
+ALL_UNFINISHED = """
+import json, sys
+
+from pyspark.sql import SparkSession
+
+from sparkcep.spark.session.session import enable
+from tests.spark.clients.worked_examples import UNFINISHED, worked
+
+spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+enable(spark)
+with open(sys.argv[1], "w") as out:
+    json.dump(worked(spark, UNFINISHED), out)
+spark.stop()
+"""
+
+
+@pytest.mark.further
+def test_all_worked_examples_of_unfinished_matches(tmp_path):
+    assert connected(ALL_UNFINISHED, [str(tmp_path / "report.json")], tmp_path, tmp_path / "report.json") == of_file(UNFINISHED)
 
 
 def test_named_sequences(report):
