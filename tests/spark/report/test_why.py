@@ -60,13 +60,13 @@ def test_the_clock_of_unfinished_matches_is_that_of_the_whole_input(spark):
     try:
         timed_out, still_open = "SHOW TIMEOUT MATCHES returns this run: TIMED OUT at t 24, expected B.", "SHOW TIMEOUT MATCHES does not return this run: OPEN, expected B."
         statement = f"WITH some AS (SELECT * FROM clocked {{}}) SELECT * FROM some MATCH_RECOGNIZE ({clause})"
-        assert str(sparkcep.why(spark, statement.format(""), at="k = 1 AND t = 19")).endswith(timed_out)
-        assert str(sparkcep.why(spark, statement.format("WHERE k = 1"), at="t = 19")).endswith(still_open)
-        assert str(sparkcep.why(spark.table("clocked"), clause=clause, at="t = 30")).endswith(still_open.replace("t 24", "t 35"))
+        assert timed_out in str(sparkcep.why(spark, statement.format(""), at="k = 1 AND t = 19"))
+        assert still_open in str(sparkcep.why(spark, statement.format("WHERE k = 1"), at="t = 19"))
+        assert still_open in str(sparkcep.why(spark.table("clocked"), clause=clause, at="t = 30"))
         assert timed_out in str(sparkcep.why(spark, statement.format(""), at="k = 1 AND t = 19", rows=8))
         whole = sparkcep.why(spark, statement.format(""), partitions=1)
-        at = whole.lines.index("SHOW TIMEOUT MATCHES returns 0 matches and 1 unfinished match, over all rows:")
-        assert whole.lines[at + 1 : at + 3] == ("  last row  TIMED OUT", "  A                 1")
+        at = whole.lines.index("SHOW TIMEOUT MATCHES returns 0 matches and 20 unfinished matches, over all rows:")
+        assert whole.lines[at + 1 : at + 3] == ("  last row  TIMED OUT", "  A                20")
     finally:
         spark.catalog.dropTempView("clocked")
 
