@@ -34,7 +34,7 @@ def desk_tickets() -> Rows:
 
 @cache
 def undated_tickets() -> Rows:
-    """Tickets of which every sixth row lacks its time."""
+    """Tickets. Every sixth row lacks its time."""
     return Rows(TICKETS, [Row(row, ts=None) if i % 6 == 3 else row for i, row in enumerate(desk_tickets().rows)])
 
 
@@ -147,7 +147,7 @@ NOON = datetime.datetime(2026, 3, 1, 12)
 
 @question(of={"tickets": desk_tickets}, sql=f"SELECT `end`, since, status FROM (SELECT * FROM tickets WHERE ts < TIMESTAMP'2026-03-01 12:00:00') MATCH_RECOGNIZE ({ANSWERED.format('UNFINISHED').replace('UNFINISHED MATCHES', 'UNFINISHED MATCHES AS OF TIMESTAMP_LTZ' + chr(39) + '2026-03-01 12:00:00' + chr(39))})")
 def tickets_as_of_noon(tickets):
-    """What is known of each ticket at noon, with the events before noon?"""
+    """Which status has each ticket at noon, with the events before noon?"""
     for end, since, came, status, ended, _ in _answered([row for row in tickets if row.ts < NOON]):
         yield end, since, "OPEN" if came is None and ended > NOON else status
 
@@ -268,8 +268,8 @@ def events_that_break_the_order(tickets):
           DEFINE NOTE AS event = 'note'
         ) WHERE event = 'note'""",
 )
-def notes_that_stand_alone(tickets):
-    """Which notes come in pairs, and which ones stand alone?"""
+def single_notes(tickets):
+    """Which notes come in pairs, and which ones are single?"""
     for rows in by(tickets, "end", order=_order):
         for span in spans(rows, lambda row: row.event == "note"):
             alone = "OPEN" if span[-1] is rows[-1] else "BROKEN"

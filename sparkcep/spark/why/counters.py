@@ -1,6 +1,7 @@
 """Counts over a clause's whole input, and a sample of its partitions.
 
-One job counts. Under SHOW UNFINISHED MATCHES another one counts the matches that the engine returns. One fetches the sample: whole partitions, those with the smallest hash of their keys.
+One job counts. Under SHOW UNFINISHED MATCHES another one counts the matches that the engine
+returns. One fetches the sample: whole partitions, those with the smallest hash of their keys.
 """
 
 from __future__ import annotations

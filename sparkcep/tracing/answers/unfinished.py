@@ -37,7 +37,7 @@ class UnfinishedText:
         return None if allowed else match
 
     def of_start(self, ended: Ended) -> list[str]:
-        """What the clause returns for a start row whose farthest run is given."""
+        """The sentences about the start row of the farthest run: what the clause returns for it."""
         if not self.what:
             return []
         match = self.matches.get(ended.start)
@@ -89,7 +89,7 @@ class UnfinishedText:
         return f"{match.status}{at}{expected}"
 
     def _nothing(self, ended: Ended) -> str:
-        """Why a start row has no unfinished match."""
+        """Why the clause returns nothing for a start row with a run."""
         outer = next((match for match in self.matches.values() if match.start < ended.start <= match.rows[-1]), None)
         if outer is not None:  # MATCH_NUMBER() in DEFINE, so that the run itself is not known
             return f"it is inside the unfinished match of {self._run(outer)}"

@@ -1,7 +1,7 @@
 """The unfinished matches of traced rows, as the engine reports them.
 
-Explanations of a clause with SHOW UNFINISHED MATCHES name them. The trace of a start row without a match knows its farthest run, but
-not the clock, nor which start rows the engine leaves out.
+Explanations of a clause with SHOW UNFINISHED MATCHES name them. The trace of a start row without a match knows its farthest run. It
+does not know the clock, nor which start rows the engine leaves out.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class UnfinishedMatch:
         status: its MATCH_STATUS().
         ended_at: its MATCH_ENDED_AT(), None without ORDER BY.
         expected: its MATCH_EXPECTED().
-        inside: the start row of the reported unfinished match that this one begins in, so that it is not reported. None if it begins
-            in none.
+        inside: the start row of the reported unfinished match that this one begins in, so that it is not reported. Else None.
         reported: whether the clause reports it.
     """
 
