@@ -60,7 +60,7 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class ShownUnfinished:
-    """The unfinished match of a start row: its rows with their variables, and its MATCH_STATUS(), MATCH_ENDED_AT(), MATCH_EXPECTED().
+    """The unfinished match of a start row: its rows with their variables, MATCH_STATUS(), MATCH_ENDED_AT() and MATCH_EXPECTED().
 
     ``reported``: whether the clause returns it.
     """
