@@ -109,14 +109,14 @@ def tickets_without_a_time(undated):
     of={"tickets": desk_tickets},
     sql=f"""
         CREATE OR REPLACE TEMPORARY VIEW late AS SELECT * FROM tickets MATCH_RECOGNIZE ({ANSWERED.format('TIMEOUT')}) WHERE status = 'TIMED OUT';
-        SELECT l.`end`, l.since, count(*) AS further FROM late AS l JOIN tickets AS t ON l.`end` = t.`end` AND t.ts > l.ended GROUP BY l.`end`, l.since""",
+        SELECT l.`end`, l.since, l.cost, count(*) AS further FROM late AS l JOIN tickets AS t ON l.`end` = t.`end` AND t.ts > l.ended GROUP BY l.`end`, l.since, l.cost""",
 )
 def events_after_a_missed_deadline(tickets):
     """How many events has a ticket after its deadline, of the tickets that have any?"""
-    for end, since, _, status, ended, _ in _answered(tickets):
+    for end, since, _, status, ended, cost in _answered(tickets):
         further = sum(row.end == end and row.ts > ended for row in tickets)
         if status == "TIMED OUT" and further:
-            yield end, since, further
+            yield end, since, cost, further
 
 
 @question(
