@@ -219,7 +219,12 @@ def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Ope
         return _window_close(task)
     if strategy.question in ANSWERS and strategy.search not in (s.PROXIES, s.BUDGETED):
         return _last_rows(task, endless)
-    return _register_runs(task, endless, arcs) if strategy.search == s.COMPUTATIONS else _OPERATORS[strategy.search](task, endless)
+    if strategy.search == s.COMPUTATIONS:
+        return _register_runs(task, endless, arcs)
+    operator = _OPERATORS[strategy.search](task, endless)
+    ranking = task.plan.ranking
+    # The lists of windows are compared if all rows of the partition are there.
+    return operator if ranking is None or ranking.changes is None else _whole(task, operator.answer)
 
 
 def load_operators() -> None:

@@ -135,7 +135,7 @@ class Tables:
             edges = dict(zip(("window_start", "window_end"), grid.values(numbers)))
             if self.plan.ranking is not None and self.plan.ranking.changes is not None:
                 sliding = slides(self.plan.windows[0], self.plan.slide, chunk, most_windows(self.task))
-                edges |= dict(zip(("next_start", "next_end"), sliding.next_windows(events[kept[which], layout.E_PART], numbers)))
+                edges |= sliding.compared(chunk, events[kept[which], layout.E_PART], numbers)
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]

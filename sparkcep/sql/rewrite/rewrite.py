@@ -36,7 +36,7 @@ from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
 from sparkcep.plan.records import ListChanges, Order, Ranking
-from sparkcep.plan.scope import CHANGE, LIST_CHANGE, RANK, SCORE
+from sparkcep.plan.scope import AFTER, BEFORE, CHANGE, LIST_CHANGE, RANK, SCORE
 from sparkcep.plan.split.conditions import ORDER, ROW_NUMBER
 from sparkcep.plan.split.measures import ELEMENT, POSITION
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
@@ -566,7 +566,7 @@ def subquery(
     slices = slicing.slices
     call = frame or f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"
     if months:
-        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else []) + ([SCORE, RANK] if frame and plan.ranking and plan.ranking.by_spark else [])
+        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else []) + (_framed(plan.ranking) if frame and plan.ranking else [])
         call = f"(SELECT {', '.join(given)} FROM {call})"
     if slices:
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
@@ -578,10 +578,11 @@ def subquery(
         if plan.over_arrays:
             call = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {call})"
         rows = _aggregated(plan, call) if plan.aggregates else call
-    if plan.ranking and not (frame and plan.ranking.by_spark):
+    by_frame = frame and plan.ranking and plan.ranking.by_spark
+    if plan.ranking and not by_frame:
         rows = _ranked(plan, plan.ranking, rows)
-        if plan.ranking.changes is not None:
-            rows = _list_changes(plan, plan.ranking.changes, rows)
+    if plan.ranking and plan.ranking.changes is not None:
+        rows = (_come_and_go if by_frame else functools.partial(_list_changes, plan))(plan.ranking.changes, rows)
     if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
         names = ", ".join(quote(name) for name, _ in plan.outputs)
         return f"(SELECT {names} FROM (SELECT {', '.join(_output(plan))}, {_WHOLE} FROM {rows}))"
@@ -627,21 +628,35 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
     return f"(SELECT * FROM (SELECT *, {rank} FROM ({scores})) WHERE {RANK} <= {ranking.top})"
 
 
+def list_identity(plan: Plan, changes: ListChanges) -> list[str]:
+    """Returns the columns that identify a match in the lists of its partition: with its rank if a measure reads the rank."""
+    return [*plan.key_texts(), changes.identity, *([RANK] if any(re.search(rf"\b{RANK}\b", text) for _, text in plan.outputs) else [])]
+
+
+def _framed(ranking: Ranking) -> list[str]:
+    """Returns the columns that a frame of ranked matches has beside those of the table function."""
+    return [SCORE, RANK, *([BEFORE, AFTER] if ranking.changes is not None else [])] if ranking.by_spark else []
+
+
 def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
-    """Returns how the list of TOP k changes from window to window: the rows that come and go, each with the window of the change.
+    """Returns how the list of TOP k changes from window to window, see :func:`_come_and_go`."""
+    over = f"OVER (PARTITION BY {', '.join(list_identity(plan, changes))} ORDER BY {changes.start})"
+    return _come_and_go(changes, f"(SELECT *, lag({changes.next_start}) {over} AS {BEFORE}, lead({changes.start}) {over} AS {AFTER} FROM {rows})")
 
-    A match stays in the list if it is in the list of the partition's window before, with its rank if a measure reads the rank.
+
+def _come_and_go(changes: ListChanges, rows: str) -> str:
+    """Returns the rows that come into the list of TOP k and go from it, each with the window of the change.
+
+    A match stays if it is in the list of the partition's window before. ``rows`` have the column BEFORE, the next window of the
+    match's window before this one, and AFTER, the match's window after this one. A window that an earlier micro-batch of a stream
+    emitted has no rows that come.
     """
-    identity = [*plan.key_texts(), changes.identity, *([RANK] if any(re.search(rf"\b{RANK}\b", text) for _, text in plan.outputs) else [])]
-    over = f"OVER (PARTITION BY {', '.join(identity)} ORDER BY {changes.start})"
-    before, after = f"lag({changes.next_start}) {over} AS __window_before", f"lead({changes.start}) {over} AS __window_after"
-
     starts = f"IF({CHANGE} = 'insert', {changes.start}, {changes.next_start}) AS {LIST_CHANGE['WINDOW_START']}"
     ends = f", IF({CHANGE} = 'insert', {changes.end}, {changes.next_end}) AS {LIST_CHANGE['WINDOW_END']}" if changes.end else ""
-    comes = f"NOT (__window_before <=> {changes.start})"
-    goes = f"{changes.next_start} <> {changes.start} AND NOT (__window_after <=> {changes.next_start})"  # the last window is its own next one
+    comes = f"NOT {changes.emitted} AND NOT ({BEFORE} <=> {changes.start})"
+    goes = f"{changes.next_start} <> {changes.start} AND NOT ({AFTER} <=> {changes.next_start})"  # the last window is its own next one
     return (
-        f"(SELECT *, {starts}{ends} FROM (SELECT *, {before}, {after} FROM {rows}) LATERAL VIEW explode(array('retract', 'insert')) __t AS {CHANGE} "
+        f"(SELECT *, {starts}{ends} FROM {rows} LATERAL VIEW explode(array('retract', 'insert')) __t AS {CHANGE} "
         f"WHERE IF({CHANGE} = 'insert', {comes}, {goes}))"
     )
 

@@ -36,7 +36,7 @@ import org.sparkcep.stream.StreamInput;
 import org.sparkcep.stream.StreamMark;
 import org.sparkcep.stream.StreamOperator;
 import org.sparkcep.stream.StreamPlanning;
-import org.sparkcep.stream.StreamRanks;
+import org.sparkcep.stream.StreamWindow;
 import org.sparkcep.stream.StreamTables;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -66,8 +66,8 @@ public final class MatchStrategy extends SparkStrategy {
         planned.add(planned(call, node.resultAttrs()));
       }
     }
-    if (plan instanceof StreamRanks ranks) {
-      planned.add(new WindowExec(Scala.seq(List.<NamedExpression>of(ranks.rank())), ranks.groups(), ranks.order(), planLater(ranks.child())));
+    if (plan instanceof StreamWindow windows) {
+      planned.add(new WindowExec(windows.functions(), windows.groups(), windows.order(), planLater(windows.child())));
     }
     return Scala.seq(planned);
   }
