@@ -56,7 +56,7 @@ class Tables:
             found = self._in_windows(chunk, found)
         events, labels, by_event = found.events, found.labels, dict(found.by_event)
         if not self._is_punctuation(by_event):
-            self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= 0))
+            self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= (1 if plan.slide else 0)))  # windows without a match have 0 rows
         score = next((spec for spec in self.leaves.values() if spec.kind == "score"), None)
         if score is not None:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))

@@ -36,7 +36,7 @@ from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
 from sparkcep.plan.records import ListChanges, Order, Ranking
-from sparkcep.plan.scope import AFTER, BEFORE, CHANGE, LIST_CHANGE, RANK, SCORE
+from sparkcep.plan.scope import AFTER, BEFORE, CHANGE, LIST_CHANGE, NEXT_END, NEXT_START, RANK, SCORE
 from sparkcep.plan.split.conditions import ORDER, ROW_NUMBER
 from sparkcep.plan.split.measures import ELEMENT, POSITION
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
@@ -623,9 +623,29 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
         rank = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank")
         return f"(SELECT *, {rank} AS {RANK} FROM ({scores}))"
     groups = _groups(plan, ranking)
+    if ranking.changes is not None and ranking.across(plan.partition):
+        groups.append(_without_rows(ranking.changes))
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
     rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
     return f"(SELECT * FROM (SELECT *, {rank} FROM ({scores})) WHERE {RANK} <= {ranking.top})"
+
+
+def _with_next_windows(changes: ListChanges, rows: str) -> tuple[ListChanges, str]:
+    """Returns the rows of matches with the next window of all partitions, and the columns of this window.
+
+    The rows without a match, one for each window of a partition, are dropped. The last row of a window has the next window's row
+    after it, and the last window is its own next one.
+    """
+    pairs = [(changes.start, NEXT_START), *([(changes.end, NEXT_END)] if changes.end else [])]
+    following = ", ".join(f"lead({edge}) OVER (ORDER BY {changes.start}) AS {name}_row" for edge, name in pairs)
+    next_edges = ", ".join(f"coalesce(max({name}_row) OVER (PARTITION BY {changes.start}), {edge}) AS {name}" for edge, name in pairs)
+    found = f"SELECT *, {next_edges} FROM (SELECT *, {following} FROM {rows})"
+    return changes._replace(next_start=NEXT_START, next_end=NEXT_END if changes.end else ""), f"(SELECT * FROM ({found}) WHERE NOT {_without_rows(changes)})"
+
+
+def _without_rows(changes: ListChanges) -> str:
+    """Returns whether a row of the engine only marks a window."""
+    return f"(size({changes.identity}) = 0)"
 
 
 def list_identity(plan: Plan, changes: ListChanges) -> list[str]:
@@ -640,6 +660,8 @@ def _framed(ranking: Ranking) -> list[str]:
 
 def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
     """Returns how the list of TOP k changes from window to window, see :func:`_come_and_go`."""
+    if plan.ranking.across(plan.partition):
+        changes, rows = _with_next_windows(changes, rows)
     over = f"OVER (PARTITION BY {', '.join(list_identity(plan, changes))} ORDER BY {changes.start})"
     return _come_and_go(changes, f"(SELECT *, lag({changes.next_start}) {over} AS {BEFORE}, lead({changes.start}) {over} AS {AFTER} FROM {rows})")
 
@@ -663,7 +685,8 @@ def _come_and_go(changes: ListChanges, rows: str) -> str:
 
 def scored(ranking: Ranking, rows: str) -> str:
     """Returns a query of the rows with their score."""
-    objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
+    guard = "{}" if ranking.changes is None else f"IF({_without_rows(ranking.changes)}, NULL, {{}})"
+    objectives = ", ".join(f"{guard.format(text)} AS __g{i}" for i, text in enumerate(ranking.objectives))
     return f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
 
 
