@@ -30,7 +30,7 @@ from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import IS, ROW
-from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
+from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES, not_repeatable
 from sparkcep.plan.extend.unfinished import CLOCK, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
@@ -321,9 +321,7 @@ class _Rewriter:
         verb = self.statement.verb()
         where = verb if verb in ("DELETE", "UPDATE", "MERGE") else "LATERAL" if self.statement.in_lateral(start) else ""
         if where:
-            message = f"BUDGET INTERVAL is not repeatable, and {where} may run the clause more than once. Write BUDGET n CHECKS, or write the matches to a table first and read the table"
-            budget = plan.approximate.budget
-            raise ClauseError("BUDGET", message, sqlstate=UNSUPPORTED, line=budget.line, column=budget.column, fragment=budget.text)
+            raise not_repeatable(plan.approximate.budget, where)
 
     def _frame(self, plan: Plan, source: str, begin: int, months: Months | None) -> str | None:
         """Returns the name of the DataFrame with the table function's output if the clause reads a stream without an operator."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from sparkcep.plan.reach import Reach
 from sparkcep.sql.rewrite.rewrite import subquery
 from tests.cases.in_process import Database, calls_of
 from tests.property.stream.streams import batch, micro_batches, planned, rows_of, timed
-from tests.property.stream.top_k import micros, ranked_rows
+from tests.property.stream.top_k import micros, random_late, ranked_rows
 
 MEASURES = "CHANGE() AS change, FIRST(id) AS a, LAST(id) AS z, count(*) AS c, WINDOW_START() AS s, WINDOW_END() AS e"
 CHANGES = ("a", "z", "c", "s", "e", "rank")  # columns of a change, as far as the clause has them
@@ -27,6 +28,11 @@ def with_changes(text: str, ranks: bool) -> str:
     clause = next(rest[at:] for word in ("EVENT SELECTION", "SEQUENCE", "PATTERN") if (at := rest.find(word)) >= 0)
     clause, *defines = clause.split(" DEFINE ")
     return " ".join([head, "MEASURES", MEASURES + ", MATCH_RANK() AS rank" * ranks, clause, "REPORT CHANGES", *(f"DEFINE {text}" for text in defines)])
+
+
+def random_changes(rng: random.Random, make: Callable[[random.Random], str] = random_late) -> str:
+    """A statement of :mod:`tests.property.stream.top_k` with REPORT CHANGES."""
+    return with_changes(make(rng).replace(" OVERALL", ""), rng.random() < 0.5)
 
 
 class Emitted:
