@@ -10,8 +10,8 @@ WINDOW longer.
 A window that has ended may still wait for rows that are not final. NEXT may read a future row, and a negation after a match reads
 the rows in the match's WINDOW.
 
-With REPORT CHANGES the next list is compared with the last emitted one. So the rows of the last emitted window are kept as well, until
-the partition's next window is emitted. That step ranks them once more, and Spark compares both lists.
+With REPORT CHANGES the next list is compared with the last emitted one. So the rows of the last emitted window are kept as well,
+until the partition's next window is emitted. That step ranks them once more, and Spark compares both lists.
 
 Example: windows have size 10 and slide 5, so window n is from 5n to before 5n + 10. Windows up to 10 have been emitted, and the
 watermark moves to 20. Then windows 1 (5 to 15) and 2 (10 to 20) are emitted, and rows are kept from 15 on.

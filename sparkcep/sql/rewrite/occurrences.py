@@ -75,7 +75,7 @@ class Statement:
         return ""
 
     def in_lateral(self, i: int) -> bool:
-        """Whether token ``i`` is inside the parentheses of LATERAL (...), directly after LATERAL, or in a CTE that is read there."""
+        """Whether token ``i`` is in LATERAL (...), directly after LATERAL, or in a CTE that is read there."""
         around = [start for end, start in self.open.items() if start < i < end]
         if any(self.tokens[start - 1].upper == "LATERAL" for start in (i, *around) if start):
             return True

@@ -667,9 +667,13 @@ def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
 def _come_and_go(changes: ListChanges, rows: str) -> str:
     """Returns the rows that come into the list of TOP k and go from it, each with the window of the change.
 
-    A match stays if it is in the list of the partition's window before. ``rows`` have the column BEFORE, the next window of the
-    match's window before this one, and AFTER, the match's window after this one. A window that an earlier micro-batch of a stream
-    emitted has no rows that come.
+    A match stays if it is in the list of the partition's window before. If an earlier micro-batch of a stream emitted the window,
+    its rows do not come again.
+
+    Args:
+        changes: the columns of the rows.
+        rows: SQL of the lists. BEFORE is the next window of the match's window before this one. AFTER is the match's window after
+            this one.
     """
     starts = f"IF({CHANGE} = 'insert', {changes.start}, {changes.next_start}) AS {LIST_CHANGE['WINDOW_START']}"
     ends = f", IF({CHANGE} = 'insert', {changes.end}, {changes.next_end}) AS {LIST_CHANGE['WINDOW_END']}" if changes.end else ""

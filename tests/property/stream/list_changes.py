@@ -57,7 +57,7 @@ def shown(value):
 
 
 def expected(plan: Plan, table: pa.Table) -> dict[tuple[int, int], list[tuple]]:
-    """The changes at each window that holds a row of a partition, by partition and end of the window: from all lists over a table."""
+    """The changes at each window that holds a row of a partition, by partition and end of the window, from the lists of a table."""
     whole = ranked_rows(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool)))
     outputs, start = dict(plan.outputs), next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")
     names = [name for name in ("a", "z", "c") if name in outputs]
@@ -109,7 +109,7 @@ def compared_changes(text: str, rng: random.Random) -> int:
 
 
 def is_due(plan: Plan, table: pa.Table, released: np.ndarray, watermark: int, partition: int, end: int) -> bool:
-    """Whether a window of a partition must be emitted: it has ended, and so have the windows of its rows and the rows that NEXT reads."""
+    """Whether a window of a partition must be emitted: it and the windows of its rows have ended, and NEXT finds its rows."""
     window, rows = plan.windows[0], Reach.of(plan).ahead
     after = int(window.size) if strategy_of(plan).emission.late else 0
     own = released & (np.asarray(table.column("__p0")) == partition)

@@ -10,7 +10,7 @@ import org.sparkcep.catalyst.Scala;
 import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 
-/** Is above the operator of a clause with BUDGET INTERVAL over a stream, and marks its rows as unrepeatable. Rows pass unchanged. */
+/** Is above the operator of a clause with BUDGET INTERVAL over a stream, and marks its rows as not repeatable. */
 public final class MatchUnrepeatable extends Passing implements Members {
   private static final long serialVersionUID = 1L;
 

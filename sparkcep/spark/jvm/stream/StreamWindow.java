@@ -23,8 +23,8 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Computes the window functions of TOP k over a stream, instead of Spark's own node, which Spark refuses over a stream. All matches
- * of a sliding window come in one micro-batch, so ranks among the micro-batch's rows are ranks among all. With REPORT CHANGES the last
- * list of the previous micro-batch comes again, so a match has all its neighbours among the micro-batch's rows.
+ * of a sliding window come in one micro-batch, so ranks among the micro-batch's rows are ranks among all. With REPORT CHANGES the
+ * list before comes again, so a match has all its neighbours among the micro-batch's rows.
  */
 public final class StreamWindow extends LogicalPlan implements Members {
   private static final long serialVersionUID = 1L;

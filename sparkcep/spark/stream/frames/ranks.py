@@ -91,9 +91,9 @@ def ranked(plan: Plan, rows: str, ask: Callable[[str], DataFrame]) -> DataFrame:
 
 
 def neighbours(rows: pa.Table, start: int, next_start: int) -> pa.Table:
-    """Returns the rows of one match in the lists of windows, with ``next_start`` of the window before and ``start`` of the window after.
+    """Returns the rows of one match in the lists of windows, with columns of the lists before and after.
 
-    ``start`` and ``next_start`` are the numbers of columns.
+    ``start`` and ``next_start`` are the numbers of columns. The row before gives its ``next_start``, the row after its ``start``.
     """
     rows = rows.take(pc.sort_indices(rows.column(start)))
     missing = pa.nulls(1, rows.schema.field(start).type)
@@ -103,7 +103,7 @@ def neighbours(rows: pa.Table, start: int, next_start: int) -> pa.Table:
 
 
 def _compared(plan: Plan, changes: ListChanges, found: DataFrame) -> DataFrame:
-    """Returns the ranked matches with the columns that tell whether a match comes into the list or goes from it."""
+    """Returns the ranked matches with the columns that decide whether a match comes into the list or goes from it."""
     names = found.columns
     plain = T.StructType([T.StructField(f"c{i}", field.dataType, True, field.metadata or None) for i, field in enumerate(found.schema.fields)])
     grouped = found.toDF(*plain.names).groupBy(*(f"c{names.index(name)}" for name in list_identity(plan, changes)))
