@@ -57,7 +57,7 @@ def passed(plan: Plan) -> Passed:
 
 def _why_none(plan: Plan) -> str:
     """Why nothing bounds how long a match of the clause may take, "" if something does."""
-    if plan.changes is not None:
+    if plan.changes is not None or (plan.ranking is not None and plan.ranking.changes is not None):
         return "REPORT CHANGES may retract a match later"
     if plan.automaton is not None and plan.automaton.lifetime:
         return "with LIFETIME TO each row says how long a match may take"

@@ -52,8 +52,6 @@ def check_stream(plan: Plan) -> None:
             raise _wrong(plan, message, UNSUPPORTED)
     if plan.ranking is not None and plan.ranking.top and plan.slide is None:
         raise _wrong(plan, "TOP k without SLIDE ranks a whole partition, which never ends over a stream. Rank windows: WINDOW INTERVAL '...' SLIDE INTERVAL '...'")
-    if plan.ranking is not None and plan.ranking.changes is not None:
-        raise _wrong(plan, f"REPORT CHANGES beside TOP k {YET}", UNSUPPORTED)
     strategy = placed_strategy(plan)
     if strategy.search == BUDGETED:
         _check_budget(plan, strategy)
@@ -81,6 +79,9 @@ def _check_idle(plan: Plan) -> None:
     window, ranking = window_of(plan), plan.ranking
     if ranking is None or not ranking.top:
         return
+    if ranking.changes is not None:
+        message = f"{IDLE} ends the session of an idle key, and REPORT CHANGES beside TOP k compares the key's next list with the last one. Leave the setting or REPORT CHANGES out"
+        raise _wrong(plan, message)
     if window.kind != MICROS or Fraction(window.size) > plan.idle:
         message = f"{IDLE} is shorter than WINDOW, so TOP k could rank matches of two sessions of a key in one sliding window. Set it to at least the size of WINDOW"
         raise _wrong(plan, message if window.kind == MICROS else f"TOP k with {IDLE} needs a window of time. Write WINDOW INTERVAL '...', or leave the setting out", at=window)
@@ -151,6 +152,9 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError if the best matches of a window are not known in one micro-batch, or not from the retained rows."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, but WINDOW n ROWS ends at a different time for each key. Write WINDOW INTERVAL '...'")
+    if plan.ranking.changes is not None and plan.ranking.across(plan.partition):
+        message = "REPORT CHANGES beside TOP k OVERALL needs the windows of all keys, and over a stream a key does not know those of another. Leave OVERALL, PARTITION BY or REPORT CHANGES out"
+        raise _wrong(plan, message, UNSUPPORTED)
     if plan.ranking.overall and Reach.of(plan).ahead:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window together, but NEXT waits for future rows of each key. Leave OVERALL or NEXT out")
     if strategy.question in ANSWERS and strategy.emission.numbers_asked:
@@ -213,6 +217,8 @@ def kept(plan: Plan) -> list[str]:
         waits = ", or that contain a row whose WINDOW has not ended" if emission.late else ""
         further = f", or that wait for {ahead} more {'row' if ahead == 1 else 'rows'} of the key after {'their WINDOW' if emission.late else 'them'}" if ahead else ""
         lines.append(f"rows of the windows that have not ended{waits}{further}{before}")
+        if plan.ranking.changes is not None:
+            lines.append("rows of the last emitted window, until the next window of the key is emitted: its list is compared with the next one")
     elif window.kind == MICROS:
         lines.append(f"{what}, until the watermark is {_interval(times * Fraction(window.size))} past {since}")
     elif window.kind == NO_WINDOW:
@@ -288,6 +294,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         found.append("spark.sql.session.timeZone")
     if bool(_top(before)) != bool(_top(now)):
         found.append("TOP")
+    if _compares(before) != _compares(now):
+        found.append("REPORT CHANGES")
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
     found += [word for kind, word in _REPORTED.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
@@ -315,6 +323,11 @@ _REPORTED = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "
 
 def _top(plan: dict) -> int:
     return (plan.get("ranking") or {}).get("top", 0)
+
+
+def _compares(plan: dict) -> bool:
+    """Whether a plan compares the lists of TOP k."""
+    return (plan.get("ranking") or {}).get("changes") is not None
 
 
 def _kinds(plan: dict) -> set[str]:

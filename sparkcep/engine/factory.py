@@ -206,6 +206,10 @@ def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None
     operator = _operator(task, endless, arcs)
     for stage in _STAGES:
         operator = stage(task, operator)
+    if _compares_overall(task):
+        from sparkcep.engine.stages.windows_with_rows import WindowsWithRows
+
+        operator = _whole(task, WindowsWithRows(task, operator.answer).answer)
     if not _retracts(task, endless):
         return Pipeline(operator, Tables(task))
     from sparkcep.engine.output.keyed_rows import MatchTables
@@ -219,7 +223,18 @@ def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Ope
         return _window_close(task)
     if strategy.question in ANSWERS and strategy.search not in (s.PROXIES, s.BUDGETED):
         return _last_rows(task, endless)
-    return _register_runs(task, endless, arcs) if strategy.search == s.COMPUTATIONS else _OPERATORS[strategy.search](task, endless)
+    if strategy.search == s.COMPUTATIONS:
+        return _register_runs(task, endless, arcs)
+    operator = _OPERATORS[strategy.search](task, endless)
+    ranking = task.plan.ranking
+    # The lists of windows are compared if all rows of the partition are there.
+    return operator if ranking is None or ranking.changes is None else _whole(task, operator.answer)
+
+
+def _compares_overall(task: Task) -> bool:
+    """Returns whether the lists of all partitions together are compared."""
+    ranking = task.plan.ranking
+    return ranking is not None and ranking.changes is not None and ranking.across(task.plan.partition)
 
 
 def load_operators() -> None:

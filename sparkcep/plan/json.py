@@ -399,7 +399,7 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
         return automaton is not None and spec.number < len(automaton.registers if spec.kind == "register" else automaton.emits)
     if spec.kind in ("match_from", "match_to"):
         return automaton is not None and spec.column == automaton.time
-    if spec.kind in ("next_start", "next_end", "pairs") and (ranking is None or ranking.changes is None):
+    if spec.kind in ("next_start", "next_end", "pairs", "emitted") and (ranking is None or ranking.changes is None):
         return False
     if spec.kind in ("window_start", "window_end", "next_start", "next_end"):
         return slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
@@ -477,7 +477,7 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
 def _are_list_changes(changes: ListChanges, ranking: Ranking, found: Mapping) -> bool:
     """Whether lists of sliding windows are compared, by the leaves for it."""
     kinds = {leaf.name: leaf.spec.kind for leaf in found["leaves"]}
-    right = [kinds.get(name) == kind for name, kind in zip(changes, ("pairs", "window_start", "next_start"))]
+    right = [kinds.get(name) == kind for name, kind in zip(changes, ("pairs", "emitted", "window_start", "next_start"))]
     ends = [kinds.get(name) if name else "" for name in (changes.end, changes.next_end)]
     compared = found["slide"] is not None and found["changes"] is None and ranking.by_spark and found["rows"] == "one"
     return compared and all(right) and ends in (["", ""], ["window_end", "next_end"])

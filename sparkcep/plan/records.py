@@ -447,11 +447,13 @@ class ListChanges(NamedTuple):
 
     Attributes:
         identity: the leaf with the (row, variable) sequence of a match.
+        emitted: the leaf that says whether an earlier micro-batch of a stream emitted the match's window.
         start, next_start: the leaves with the begin of the match's window, and of the partition's next window that holds a row.
         end, next_end: the leaves with the ends of these windows, "" if no measure reads them.
     """
 
     identity: str
+    emitted: str
     start: str
     next_start: str
     end: str = ""
@@ -501,6 +503,10 @@ class Ranking(NamedTuple):
     def by_spark(self) -> bool:
         """Whether Spark computes the ranks."""
         return self.top > 0 and not self.by_engine
+
+    def across(self, partition: tuple) -> bool:
+        """Whether TOP ranks the matches of several partitions together. ``partition``: the keys of PARTITION BY."""
+        return self.overall and bool(partition)
 
 
 # -- conditions -------------------------------------------------------------------------------------------------------
@@ -911,7 +917,7 @@ class Plain(NamedTuple):
     these positions with the labels of the rows.
     """
 
-    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "pairs", "complete", "left_out", "allowed", "coverage"]
+    kind: Literal["mno", "cnt", "graph", "missing", "kind", "bundle_size", "rank", "vector", "pairs", "emitted", "complete", "left_out", "allowed", "coverage"]
 
 
 class OfRun(NamedTuple):

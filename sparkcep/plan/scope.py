@@ -60,6 +60,8 @@ RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}
 SLIDING = {"WINDOW_START": "window_start", "WINDOW_END": "window_end"}  # measures of sliding windows, and their leaves
 # columns of a change of the list of TOP k: CHANGE(), and the window of the change
 CHANGE = "__change"
+NEXT_START, NEXT_END = "__next_start", "__next_end"
+BEFORE, AFTER = "__window_before", "__window_after"  # columns that compare the lists of windows
 LIST_CHANGE = {"CHANGE": CHANGE, "WINDOW_START": "__change_start", "WINDOW_END": "__change_end"}
 LIFETIMES = {"MATCH_FROM": "match_from", "MATCH_TO": "match_to"}  # measures of an automaton's matches, and their leaves
 # measures of REPORT CHANGES without argument, and their leaves

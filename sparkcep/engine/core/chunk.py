@@ -32,7 +32,8 @@ class Chunk:
         closed: over a stream, the first row whose window a future row may still enter. int64 (partitions).
         watermark: over a stream, a time in microseconds. All future rows are later.
         limits: over a stream, the earliest possible time of a future row. int64 (partitions).
-        sliding: over a stream, the numbers of the first and the last sliding window that is asked for. int64 (2, partitions).
+        sliding: over a stream, the numbers of the first and the last sliding window that is asked for, and of the last one that may
+            have been emitted before. int64 (3, partitions).
         unsure: over a stream, the first row where NEXT may read future rows. int64 (partitions).
     """
 

@@ -492,6 +492,14 @@ class Slides:
         after = np.searchsorted(own, parts * width + np.searchsorted(known, numbers), side="right")
         return self.windows(self.numbers[np.minimum(after, self.bounds[parts + 1] - 1)])
 
+    def compared(self, chunk: Chunk, parts: np.ndarray, numbers: np.ndarray) -> dict[str, pa.Array]:
+        """Returns the leaves that compare the lists of windows: the next window, and whether an earlier step emitted the window.
+
+        ``parts`` and ``numbers``: the partition and the number of each window.
+        """
+        before = np.zeros(len(numbers), dtype=bool) if chunk.sliding is None else numbers <= chunk.sliding[2, parts]
+        return dict(zip(("next_start", "next_end"), self.next_windows(parts, numbers))) | {"emitted": pa.array(before.astype(bool))}
+
 
 def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
     """Returns the sliding windows of each partition that are asked for and hold at least one row.

@@ -153,6 +153,8 @@ def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
         return pa.list_(schema.field(spec.column).type if spec.column else pa.int64())
     if kind in ("vector", "pairs"):
         return pa.list_(pa.int64())
+    if kind == "emitted":
+        return pa.bool_()
     if kind == "rank":
         return pa.int32()
     if kind == "score":
@@ -507,7 +509,7 @@ def _label_extreme(fn: str, mask: int, run: Callable, variables: tuple[str, ...]
 OF_CHANGES = ("change", "change_number", "changed_by", "punctuation")
 _BUILDERS = {
     "nav": _navigation, "cls": _classifier, "mno": _number, "agg": _aggregate, "rows": _rows_list, "kind": _row_kind,
-    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector", "pairs"), _by_event),
+    **dict.fromkeys(("cnt", "graph", "errors", "missing", "bundle_start", "bundle_end", "bundle_size", "rank", "score", "vector", "pairs", "emitted"), _by_event),
     **dict.fromkeys(("status", "ended", "expected"), _by_event),
     **dict.fromkeys(("complete", "left_out", "allowed", "coverage"), _by_event), **dict.fromkeys(get_args(get_type_hints(OfHistory)["kind"]), _by_event),
     **dict.fromkeys(("window_start", "window_end", "next_start", "next_end"), _window_edge), **dict.fromkeys(("match_from", "match_to", "change", "change_number", "changed_by", "punctuation", "match_id"), _by_event),

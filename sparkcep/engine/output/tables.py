@@ -56,7 +56,7 @@ class Tables:
             found = self._in_windows(chunk, found)
         events, labels, by_event = found.events, found.labels, dict(found.by_event)
         if not self._is_punctuation(by_event):
-            self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= 0))
+            self.task.matches += int(np.count_nonzero(events[:, layout.E_ROWS] >= (1 if plan.slide else 0)))  # windows without a match have 0 rows
         score = next((spec for spec in self.leaves.values() if spec.kind == "score"), None)
         if score is not None:
             by_event["score"] = scores(score, chunk.columns, events, labels, found.rows, len(plan.variables))
@@ -135,7 +135,7 @@ class Tables:
             edges = dict(zip(("window_start", "window_end"), grid.values(numbers)))
             if self.plan.ranking is not None and self.plan.ranking.changes is not None:
                 sliding = slides(self.plan.windows[0], self.plan.slide, chunk, most_windows(self.task))
-                edges |= dict(zip(("next_start", "next_end"), sliding.next_windows(events[kept[which], layout.E_PART], numbers)))
+                edges |= sliding.compared(chunk, events[kept[which], layout.E_PART], numbers)
         except TooMuchStateError:
             raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
         which = kept[which]

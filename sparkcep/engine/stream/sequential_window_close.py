@@ -67,18 +67,18 @@ class SequentialWindowClose(Operator):
         resume, matched = high.copy(), np.pad(state.matched, (0, chunk.parts - len(state.rows)))
         due = windows.due(at, at.ended)
         if len(due):
-            part = replace(parts_of(chunk, due, growing=True), sliding=windows.asked(at.after[due], at.ended[due]))
+            part = replace(parts_of(chunk, due, growing=True), sliding=windows.asked(at, at.ended)[:, due])
             moved = chunk.offsets[due] - part.offsets[:-1]
             known = replace(ResumeState.of(np.diff(part.offsets)), start=start[due] - chunk.offsets[due], number=matched[due])
             matches = self.search.over(part, known)
             found = self._held(matches.best(passed.noted(matches.every())), part)
             resume[due] = np.where(part.going, matches.opens[:, layout.O_START] + moved, high[due])
-            closable = replace(part, sliding=windows.asked(at.after[due], at.closable(resume)[due]))
+            closable = replace(part, sliding=windows.asked(at, at.closable(resume))[:, due])
             for some in found:
                 yield Found(closable, some)
             passed = passed.moved(due, moved)
         until = at.closable(resume)
-        start = np.maximum(start, windows.first_row(chunk, at.places, until))
+        start = np.maximum(start, windows.first_searched(chunk, at.places, until))
         if not self.task.plan.reports_all:  # A match cannot begin inside another one, so the search resumes after it.
             inside = np.flatnonzero((passed.first < start[passed.part]) & (passed.last >= start[passed.part]))
             start[passed.part[inside]] = passed.last[inside] + 1

@@ -10,6 +10,9 @@ WINDOW longer.
 A window that has ended may still wait for rows that are not final. NEXT may read a future row, and a negation after a match reads
 the rows in the match's WINDOW.
 
+With REPORT CHANGES the next list is compared with the last emitted one. So the rows of the last emitted window are kept as well,
+until the partition's next window is emitted. That step ranks them once more, and Spark compares both lists.
+
 Example: windows have size 10 and slide 5, so window n is from 5n to before 5n + 10. Windows up to 10 have been emitted, and the
 watermark moves to 20. Then windows 1 (5 to 15) and 2 (10 to 20) are emitted, and rows are kept from 15 on.
 """
@@ -47,6 +50,7 @@ class ClosedWindows(Final):
         longer: how much longer rows are kept than for their windows.
         late: whether a window waits for the WINDOWs of all its rows.
         delay: how much later windows are emitted, if all keys wait together.
+        compares: whether the list of a window is compared with that of the window before.
     """
 
     saves = AT_PLACE
@@ -63,6 +67,7 @@ class ClosedWindows(Final):
         self.late = emission.late
         # With one ranking for all keys, a window is emitted in one micro-batch. So every key waits as long as any key may.
         self.delay = self.size if self.late and ranking.overall else 0
+        self.compares = ranking.changes is not None
 
     def begin(self, chunk: Chunk, state: ResumeState) -> Round:
         """Begins a step: the windows that have ended are searched, and the rows of the others are saved."""
@@ -70,7 +75,7 @@ class ClosedWindows(Final):
         resume = self._undecided(chunk)
         until = at.closable(resume)
         due = self.due(at, until)
-        part = replace(parts_of(chunk, due), sliding=self.asked(at.after[due], until[due])) if len(due) else None
+        part = replace(parts_of(chunk, due), sliding=self.asked(at, until)[:, due]) if len(due) else None
         return at_once(part, chunk, self.left(state, at, self.first_row(chunk, at.places, until), until, resume))
 
     def _undecided(self, chunk: Chunk) -> np.ndarray:
@@ -90,8 +95,9 @@ class ClosedWindows(Final):
         If a partition keeps rows only because future matches may look at them: when the last of these is dropped.
         """
         due, time, first = np.full(len(state.rows), NOTHING_DUE), kept.time, kept.first
-        some = np.flatnonzero(state.start < state.rows)
-        ends = self._first_end(time[first[some] + state.start[some]], state.number[some])
+        start = self._first_open(state, kept) if self.compares else state.start
+        some = np.flatnonzero(start < state.rows)
+        ends = self._first_end(time[first[some] + start[some]], state.number[some])
         due[some] = ends - 1 + self.delay
         if not self.delay:
             waits = np.flatnonzero(state.covered[some] < state.rows[some])
@@ -100,12 +106,18 @@ class ClosedWindows(Final):
             last = begun + self.size - 1
             # otherwise it waits for a future row
             due[some[waits]] = np.where(self.late & (last > kept.watermark), last, NOTHING_DUE)
-        if self.longer:
+        if self.longer and not self.compares:
             alone = np.flatnonzero((state.rows > 0) & (state.start == state.rows))
             last = time[first[alone] + state.start[alone] - 1]
             gone = (last + self.longer) // self.pace * self.pace + self.size  # the end of the window that drops the last row
             due[alone] = np.where(gone > state.number[alone], gone - 1 + self.delay, due[alone])
         return due
+
+    def _first_open(self, state: ResumeState, kept: RowsAtWatermark) -> np.ndarray:
+        """The first kept row of the windows that were not emitted, or how many rows are kept. int64 (partitions)."""
+        gone = kept.time < np.repeat(self._begin(state.number), state.rows)
+        counts = np.concatenate([[0], np.cumsum(gone)])
+        return counts[kept.end] - counts[kept.first]
 
     def forgetting(self, state: ResumeState, numbers: bool, positions: bool) -> ResumeState:
         """The number is a place, which is needed as long as rows are kept."""
@@ -123,31 +135,62 @@ class ClosedWindows(Final):
 
     def due(self, at: _At, until: np.ndarray) -> np.ndarray:
         """The partitions with a window that has rows and ends at ``until`` or before."""
-        some = np.flatnonzero(at.start < at.chunk.offsets[1:])
-        return some[self._first_end(at.places[at.start[some]], at.after[some]) <= until[some]]
+        start = self.first_row(at.chunk, at.places, at.after) if self.compares else at.start
+        some = np.flatnonzero(start < at.chunk.offsets[1:])
+        return some[self._first_end(at.places[start[some]], at.after[some]) <= until[some]]
 
     def left(self, state: ResumeState, at: _At, start: np.ndarray, until: np.ndarray, resume: np.ndarray) -> Saved:
         """Saves the rows from ``start`` on, and those that a future match may look at."""
         chunk, opens = at.chunk, at.opens
         opens[:, layout.O_START], opens[:, layout.O_NUMBER], opens[:, layout.O_COVERED] = start, until, resume
-        first = _from(chunk, at.places, self._begin(until) - self.longer) if self.longer else start
+        first = start
+        if self.longer or self.compares:
+            first = np.minimum(start, _from(chunk, at.places, self._begin_kept(chunk, at.places, until) - self.longer))
         return state.left(chunk, opens, first[chunk.going], self.task.back)
 
-    def asked(self, after: np.ndarray, until: np.ndarray) -> np.ndarray:
-        """The numbers of the first and the last window that end after ``after``, and not after ``until``. int64 (2, partitions)."""
-        first = np.where(after == NEVER, NEVER, (np.maximum(after, NEVER + self.size) - self.size) // self.pace + 1)
-        return np.stack([first, (until - self.size) // self.pace])
+    def asked(self, at: _At, until: np.ndarray) -> np.ndarray:
+        """The windows to search: those that end after ``at.after``, and not after ``until``. See :attr:`Chunk.sliding`.
+
+        If lists are compared, the last window that was emitted is the first one.
+        """
+        after = at.after
+        emitted = np.where(after == NEVER, NEVER, (np.maximum(after, NEVER + self.size) - self.size) // self.pace)
+        first = emitted + (emitted != NEVER)
+        if self.compares:
+            first = np.minimum(first, self._last_emitted(at.chunk, at.places, after))
+        return np.stack([first, (until - self.size) // self.pace, emitted])
 
     def first_row(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
         """The first row of the windows that end after ``until``, or the partition's end. int64 (partitions)."""
         return _from(chunk, places, self._begin(until))
+
+    def first_searched(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """The first row that the next search looks at, if windows up to ``until`` were emitted. int64 (partitions)."""
+        return _from(chunk, places, self._begin_kept(chunk, places, until))
+
+    def _begin_kept(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """The begin of the windows that the next search needs, if windows up to ``until`` were emitted. int64 (partitions)."""
+        begin = self._begin(until)
+        return np.minimum(begin, self._last_emitted(chunk, places, until) * self.pace) if self.compares else begin
+
+    def _last_emitted(self, chunk: Chunk, places: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """The number of the last window that has a row and does not end after ``until``. int64 (partitions).
+
+        The number of the first window after ``until`` if no window has. Rows that the partition still has decide, which are all
+        rows of that window.
+        """
+        number = self._begin(until) // self.pace
+        row = _from(chunk, places, (number - 1) * self.pace + self.size) - 1
+        some = np.flatnonzero(row >= chunk.offsets[:-1])
+        number[some] = np.minimum(number[some] - 1, places[row[some]] // self.pace)
+        return number
 
     def _places(self, chunk: Chunk) -> np.ndarray:
         return words(chunk.columns[self.task.plan.windows[0].order]) if self.timed else chunk.positions
 
     def _begin(self, until: np.ndarray) -> np.ndarray:
         """The begin of the first window that ends after ``until``."""
-        number = (until - self.size) // self.pace + 1
+        number = (np.maximum(until, NEVER + 2 * self.size) - self.size) // self.pace + 1
         return (number if self.timed else np.maximum(number, 0)) * self.pace
 
     def _first_end(self, place: np.ndarray, after: np.ndarray) -> np.ndarray:

@@ -101,7 +101,7 @@ class Rankings:
         if sliding is not None:
             by_event["window_start"], by_event["window_end"] = sliding.windows(windows)
             if self.ranking.changes is not None:
-                by_event["next_start"], by_event["next_end"] = sliding.next_windows(best.events[:, E_PART], windows)
+                by_event |= sliding.compared(chunk, best.events[:, E_PART], windows)
         if ranks:
             # MATCH_RANK(): the place among the matches of a partition and window, which are consecutive
             by_event["rank"] = pa.array((numbered(best.events[:, E_PART], windows) + 1).astype(np.int32))

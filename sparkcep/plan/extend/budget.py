@@ -30,6 +30,12 @@ COLUMNS = {
 }
 
 
+def not_repeatable(budget: Budget, where: str) -> ClauseError:
+    """The error for BUDGET INTERVAL where Spark may run the clause more than once. ``where``: LATERAL, or the statement's verb."""
+    message = f"BUDGET INTERVAL is not repeatable, and {where} may run the clause more than once. Write BUDGET n CHECKS, or write the matches to a table first and read the table"
+    return ClauseError("BUDGET", message, sqlstate=UNSUPPORTED, line=budget.line, column=budget.column, fragment=budget.text)
+
+
 def check_budget(clause: MatchClause) -> None:
     """Raises ClauseError if BUDGET or MATCH HISTORY cannot apply, at its place."""
     approx = clause.approx

@@ -13,7 +13,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, quote
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, WITH_UNMATCHED, MatchClause
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, position
+from sparkcep.errors import SEMANTIC, ClauseError, position
 from sparkcep.plan.extend.arcs import ARRIVED
 from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
 from sparkcep.plan.records import TIME, Changes, Window
@@ -99,9 +99,6 @@ def _check_lists(clause: MatchClause) -> None:
         raise fail(clause.report.span, f"{of} compares the lists of sliding windows. Add SLIDE after WINDOW, or leave REPORT CHANGES out")
     if clause.rows != ONE_ROW:
         raise fail(clause.report.span, f"{of} returns one row for each change of the list. Write ONE ROW PER MATCH")
-    if clause.top.scope == "OVERALL" and clause.partition_by:
-        message = f"{of} cannot compare the lists of all partitions together yet. Leave OVERALL out, or compare the lists of two windows in a query around the clause"
-        raise fail(clause.report.span, message, UNSUPPORTED)
     if clause.order_by and clause.order_by[0].descending:
         raise fail(clause.order_by[0].expr.span, f"{of} follows the windows from the first to the last, so the first ORDER BY expression must ascend. Leave DESC out")
     calls = [call for measure in clause.measures for call in measure.expr.walk() if call.op == "call" and not call.args]

@@ -179,7 +179,7 @@ class MeasureSplitter:
             self._leaf(records.WindowEdge(kind, self.timed, self.step)) if kind[-5:] == "start" or "WINDOW_END" in self._of_list_change else ""
             for kind in ("window_start", "next_start", "window_end", "next_end")
         )
-        return records.ListChanges(self._leaf(records.Plain("pairs")), start, until, end, next_end)
+        return records.ListChanges(self._leaf(records.Plain("pairs")), self._leaf(records.Plain("emitted")), start, until, end, next_end)
 
     def duration(self) -> str:
         """SQL for the distance from the first row to the last, in the window's measure, or in rows without one."""

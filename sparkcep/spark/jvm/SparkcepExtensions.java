@@ -18,17 +18,18 @@ import org.sparkcep.aggregate.StreamAggregates;
 import org.sparkcep.batch.Marks;
 import org.sparkcep.batch.MatchPruning;
 import org.sparkcep.batch.MatchStrategy;
+import org.sparkcep.budget.RepeatedRuns;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.exchange.BlockExchange;
 import org.sparkcep.functions.PythonFunctions;
-import org.sparkcep.parse.RewritingParser;
 import org.sparkcep.parse.Rewording;
+import org.sparkcep.parse.RewritingParser;
 import org.sparkcep.rewriter.Rewriter;
 import org.sparkcep.rewriter.TokenClient;
 import org.sparkcep.stream.StreamMark;
 import org.sparkcep.stream.StreamOperator;
-import org.sparkcep.stream.StreamRanking;
 import org.sparkcep.stream.StreamStart;
+import org.sparkcep.stream.StreamWindows;
 import py4j.JavaServer;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -62,7 +63,8 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     extensions.injectQueryStagePrepRule(session -> new BlockExchange());
     extensions.injectPostHocResolutionRule(session -> new MatchAggregates());
     extensions.injectPostHocResolutionRule(session -> new StreamAggregates()); // for the remaining aggregates
-    extensions.injectPostHocResolutionRule(session -> new StreamRanking());
+    extensions.injectPostHocResolutionRule(session -> new StreamWindows());
+    extensions.injectPostHocResolutionRule(session -> new RepeatedRuns());
     extensions.injectPostHocResolutionRule(session -> new StreamStart((org.apache.spark.sql.classic.SparkSession) session));
     extensions.injectHintResolutionRule(session -> new StreamStart((org.apache.spark.sql.classic.SparkSession) session)); // before Spark's rules
   }
@@ -103,7 +105,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
     Marks.install(state);
-    add(state.analyzer(), "postHocResolutionRules", state.analyzer().postHocResolutionRules(), List.of(new MatchAggregates(), new StreamAggregates(), new StreamRanking(), new StreamStart(session)));
+    add(state.analyzer(), "postHocResolutionRules", state.analyzer().postHocResolutionRules(), List.of(new MatchAggregates(), new StreamAggregates(), new StreamWindows(), new RepeatedRuns(), new StreamStart(session)));
     add(state.analyzer(), "hintResolutionRules", state.analyzer().hintResolutionRules(), List.of(new StreamStart(session)));
     analyse(session);
     synchronized (session.extensions()) {

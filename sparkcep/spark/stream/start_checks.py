@@ -14,6 +14,7 @@ from typing import Any
 from sparkcep.compiler.output_watermark import Passed, passed
 from sparkcep.compiler.stream_rules import check_stream, check_table, place_of, warnings
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError
+from sparkcep.plan.extend.budget import not_repeatable
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import LeafPlace, Place
 
@@ -213,7 +214,11 @@ def _check_unordered(asked: dict[str, Any]) -> None:
     check_table(Plan.from_json(asked["plan"]))
 
 
+def _refuse_repeated(asked: dict[str, Any]) -> None:
+    raise not_repeatable(Plan.from_json(asked["plan"]).approximate.budget, asked["where"])
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "started": _check_started,
-    "aggregated": _refuse_aggregate,
+    "aggregated": _refuse_aggregate, "repeated": _refuse_repeated,
 }

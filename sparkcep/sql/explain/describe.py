@@ -643,6 +643,8 @@ def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
         return f"{kind.upper()}()"
     if kind in ("next_start", "next_end"):
         return f"{'begin' if kind == 'next_start' else 'end'} of the next window that holds a row"
+    if kind == "emitted":
+        return "whether an earlier micro-batch emitted the window"
     if kind == "pairs":
         return "positions and variables of the match's rows"
     if kind == "score":

@@ -75,9 +75,19 @@ class Statement:
         return ""
 
     def in_lateral(self, i: int) -> bool:
-        """Whether token ``i`` is inside the parentheses of LATERAL (...), or directly after LATERAL."""
+        """Whether token ``i`` is in LATERAL (...), directly after LATERAL, or in a CTE that is read there."""
         around = [start for end, start in self.open.items() if start < i < end]
-        return any(self.tokens[start - 1].upper == "LATERAL" for start in (i, *around) if start)
+        if any(self.tokens[start - 1].upper == "LATERAL" for start in (i, *around) if start):
+            return True
+        return any(self.in_lateral(k) for start in around if self.tokens[start - 1].upper == "AS" for k in self._reads_of(start))
+
+    def _reads_of(self, start: int) -> Iterator[int]:
+        """Yields the tokens that read the CTE whose query begins with the parenthesis at ``start``."""
+        named = start - 2
+        name = self.tokens[self.open.get(named, named + 1) - 1].text.strip("`").lower()
+        for k in range(self.close[start] + 1, len(self.tokens)):
+            if self.tokens[k].text.strip("`").lower() == name and (self.tokens[k - 1].text == "," or self.tokens[k - 1].upper in ("FROM", "JOIN")):
+                yield k
 
     def has_word(self, i: int) -> bool:
         """Whether the token is the word, followed by a parenthesis."""

@@ -30,13 +30,13 @@ from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import IS, ROW
-from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES
+from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES, not_repeatable
 from sparkcep.plan.extend.unfinished import CLOCK, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
 from sparkcep.plan.records import ListChanges, Order, Ranking
-from sparkcep.plan.scope import CHANGE, LIST_CHANGE, RANK, SCORE
+from sparkcep.plan.scope import AFTER, BEFORE, CHANGE, LIST_CHANGE, NEXT_END, NEXT_START, RANK, SCORE
 from sparkcep.plan.split.conditions import ORDER, ROW_NUMBER
 from sparkcep.plan.split.measures import ELEMENT, POSITION
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
@@ -321,9 +321,7 @@ class _Rewriter:
         verb = self.statement.verb()
         where = verb if verb in ("DELETE", "UPDATE", "MERGE") else "LATERAL" if self.statement.in_lateral(start) else ""
         if where:
-            message = f"BUDGET INTERVAL is not repeatable, and {where} may run the clause more than once. Write BUDGET n CHECKS, or write the matches to a table first and read the table"
-            budget = plan.approximate.budget
-            raise ClauseError("BUDGET", message, sqlstate=UNSUPPORTED, line=budget.line, column=budget.column, fragment=budget.text)
+            raise not_repeatable(plan.approximate.budget, where)
 
     def _frame(self, plan: Plan, source: str, begin: int, months: Months | None) -> str | None:
         """Returns the name of the DataFrame with the table function's output if the clause reads a stream without an operator."""
@@ -566,7 +564,7 @@ def subquery(
     slices = slicing.slices
     call = frame or f"match_recognize(TABLE({_input(plan, source, months, filtering.filter, slices)}){about})"
     if months:
-        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else []) + ([SCORE, RANK] if frame and plan.ranking and plan.ranking.by_spark else [])
+        given = [_given_back(name, kind) for name, kind in months.outputs] + ([OWN] if slices else []) + (_framed(plan.ranking) if frame and plan.ranking else [])
         call = f"(SELECT {', '.join(given)} FROM {call})"
     if slices:
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
@@ -578,10 +576,11 @@ def subquery(
         if plan.over_arrays:
             call = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {call})"
         rows = _aggregated(plan, call) if plan.aggregates else call
-    if plan.ranking and not (frame and plan.ranking.by_spark):
+    by_frame = frame and plan.ranking and plan.ranking.by_spark
+    if plan.ranking and not by_frame:
         rows = _ranked(plan, plan.ranking, rows)
-        if plan.ranking.changes is not None:
-            rows = _list_changes(plan, plan.ranking.changes, rows)
+    if plan.ranking and plan.ranking.changes is not None:
+        rows = (_come_and_go if by_frame else functools.partial(_list_changes, plan))(plan.ranking.changes, rows)
     if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
         names = ", ".join(quote(name) for name, _ in plan.outputs)
         return f"(SELECT {names} FROM (SELECT {', '.join(_output(plan))}, {_WHOLE} FROM {rows}))"
@@ -622,33 +621,74 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
         rank = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank")
         return f"(SELECT *, {rank} AS {RANK} FROM ({scores}))"
     groups = _groups(plan, ranking)
+    if ranking.changes is not None and ranking.across(plan.partition):
+        groups.append(_without_rows(ranking.changes))
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
     rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
     return f"(SELECT * FROM (SELECT *, {rank} FROM ({scores})) WHERE {RANK} <= {ranking.top})"
 
 
-def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
-    """Returns how the list of TOP k changes from window to window: the rows that come and go, each with the window of the change.
+def _with_next_windows(changes: ListChanges, rows: str) -> tuple[ListChanges, str]:
+    """Returns the rows of matches with the next window of all partitions, and the columns of this window.
 
-    A match stays in the list if it is in the list of the partition's window before, with its rank if a measure reads the rank.
+    The rows without a match, one for each window of a partition, are dropped. The last row of a window has the next window's row
+    after it, and the last window is its own next one.
     """
-    identity = [*plan.key_texts(), changes.identity, *([RANK] if any(re.search(rf"\b{RANK}\b", text) for _, text in plan.outputs) else [])]
-    over = f"OVER (PARTITION BY {', '.join(identity)} ORDER BY {changes.start})"
-    before, after = f"lag({changes.next_start}) {over} AS __window_before", f"lead({changes.start}) {over} AS __window_after"
+    pairs = [(changes.start, NEXT_START), *([(changes.end, NEXT_END)] if changes.end else [])]
+    following = ", ".join(f"lead({edge}) OVER (ORDER BY {changes.start}) AS {name}_row" for edge, name in pairs)
+    next_edges = ", ".join(f"coalesce(max({name}_row) OVER (PARTITION BY {changes.start}), {edge}) AS {name}" for edge, name in pairs)
+    found = f"SELECT *, {next_edges} FROM (SELECT *, {following} FROM {rows})"
+    return changes._replace(next_start=NEXT_START, next_end=NEXT_END if changes.end else ""), f"(SELECT * FROM ({found}) WHERE NOT {_without_rows(changes)})"
 
+
+def _without_rows(changes: ListChanges) -> str:
+    """Returns whether a row of the engine only marks a window."""
+    return f"(size({changes.identity}) = 0)"
+
+
+def list_identity(plan: Plan, changes: ListChanges) -> list[str]:
+    """Returns the columns that identify a match in the lists of its partition: with its rank if a measure reads the rank."""
+    return [*plan.key_texts(), changes.identity, *([RANK] if any(re.search(rf"\b{RANK}\b", text) for _, text in plan.outputs) else [])]
+
+
+def _framed(ranking: Ranking) -> list[str]:
+    """Returns the columns that a frame of ranked matches has beside those of the table function."""
+    return [SCORE, RANK, *([BEFORE, AFTER] if ranking.changes is not None else [])] if ranking.by_spark else []
+
+
+def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
+    """Returns how the list of TOP k changes from window to window, see :func:`_come_and_go`."""
+    if plan.ranking.across(plan.partition):
+        changes, rows = _with_next_windows(changes, rows)
+    over = f"OVER (PARTITION BY {', '.join(list_identity(plan, changes))} ORDER BY {changes.start})"
+    return _come_and_go(changes, f"(SELECT *, lag({changes.next_start}) {over} AS {BEFORE}, lead({changes.start}) {over} AS {AFTER} FROM {rows})")
+
+
+def _come_and_go(changes: ListChanges, rows: str) -> str:
+    """Returns the rows that come into the list of TOP k and go from it, each with the window of the change.
+
+    A match stays if it is in the list of the partition's window before. If an earlier micro-batch of a stream emitted the window,
+    its rows do not come again.
+
+    Args:
+        changes: the columns of the rows.
+        rows: SQL of the lists. BEFORE is the next window of the match's window before this one. AFTER is the match's window after
+            this one.
+    """
     starts = f"IF({CHANGE} = 'insert', {changes.start}, {changes.next_start}) AS {LIST_CHANGE['WINDOW_START']}"
     ends = f", IF({CHANGE} = 'insert', {changes.end}, {changes.next_end}) AS {LIST_CHANGE['WINDOW_END']}" if changes.end else ""
-    comes = f"NOT (__window_before <=> {changes.start})"
-    goes = f"{changes.next_start} <> {changes.start} AND NOT (__window_after <=> {changes.next_start})"  # the last window is its own next one
+    comes = f"NOT {changes.emitted} AND NOT ({BEFORE} <=> {changes.start})"
+    goes = f"{changes.next_start} <> {changes.start} AND NOT ({AFTER} <=> {changes.next_start})"  # the last window is its own next one
     return (
-        f"(SELECT *, {starts}{ends} FROM (SELECT *, {before}, {after} FROM {rows}) LATERAL VIEW explode(array('retract', 'insert')) __t AS {CHANGE} "
+        f"(SELECT *, {starts}{ends} FROM {rows} LATERAL VIEW explode(array('retract', 'insert')) __t AS {CHANGE} "
         f"WHERE IF({CHANGE} = 'insert', {comes}, {goes}))"
     )
 
 
 def scored(ranking: Ranking, rows: str) -> str:
     """Returns a query of the rows with their score."""
-    objectives = ", ".join(f"{text} AS __g{i}" for i, text in enumerate(ranking.objectives))
+    guard = "{}" if ranking.changes is None else f"IF({_without_rows(ranking.changes)}, NULL, {{}})"
+    objectives = ", ".join(f"{guard.format(text)} AS __g{i}" for i, text in enumerate(ranking.objectives))
     return f"SELECT *, {ranking.score} AS {SCORE} FROM (SELECT *, {objectives} FROM {rows})"
 
 

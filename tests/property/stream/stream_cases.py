@@ -24,6 +24,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.reach import Reach
 from tests.oracle import automaton as oracle
 from tests.property.stream import (
+    list_changes,
     statements,
     streams,
     test_stream_arcs,
@@ -131,6 +132,7 @@ FAMILIES: dict[str, Compare] = {
     "TOP k, SLIDE": _in_turn(top_k.random_top, top_k.compared_best),
     "TOP k, SLIDE of APPROX": _in_turn(top_k.random_near, top_k.compared_best),
     "TOP k, SLIDE that waits": _in_turn(top_k.random_late, top_k.compared_best),
+    "TOP k, SLIDE, REPORT CHANGES": _in_turn(list_changes.random_changes, list_changes.compared_changes),
     "AUTOMATON": _in_turn(statements.automata),
     "AUTOMATON, ON EXPIRY": lambda rng: ("an automaton of the definition's", test_stream_expiries.compared(rng.choice(test_stream_expiries.KINDS), rng)[0]),
     "ARCS FROM a table that changes": lambda rng: ("an automaton of the definition's", test_stream_arcs.compared(rng, rng.choice(["told once", "changes"]), rng.random() < 0.5)),

@@ -61,6 +61,12 @@ TOPS = [
 def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
     """The k best of each partition and window, by score and places of rows, as what they measure. ``leaves``: what the engine
     gives."""
+    shown = [leaf for _, leaf in plan.outputs if leaf in leaves.column_names]
+    return {group: [tuple(str(row[leaf]) for leaf in shown) for row in rows] for group, rows in ranked_rows(plan, leaves).items()}
+
+
+def ranked_rows(plan, leaves: pa.Table) -> dict[tuple, list[dict]]:
+    """The engine's rows of the k best of each partition and window, in the order of their ranks."""
     ranking, names = plan.ranking, leaves.column_names
     start = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start")
     database = sqlite3.connect(":memory:")
@@ -71,11 +77,15 @@ def best(plan, leaves: pa.Table) -> dict[tuple, list[tuple]]:
     score = re.sub(r"IF\(typeof\((__g\d+)\).*?raise_error\(concat\('[^']*', typeof\(\1\)\)\)\)", r"\1", ranking.score)  # without checks of types
     scores = [score for (score,) in database.execute(f"SELECT {score} FROM (SELECT *, {objectives}, rowid AS __at FROM leaves) ORDER BY __at")]
     groups: dict[tuple, list[tuple]] = {}
-    for score, row in zip(scores, leaves.to_pylist(), strict=True):
+    for number, (score, row) in enumerate(zip(scores, leaves.to_pylist(), strict=True)):
         rank = (score is None, 0 if score is None else -score, row[ranking.vector])
-        shown = tuple(str(row[leaf]) for _, leaf in plan.outputs if leaf in row)
-        groups.setdefault(("" if ranking.overall else row["__p0"], row[start]), []).append((rank, row["__p0"], shown))
-    return {group: [found[2] for found in sorted(some)[: ranking.top]] for group, some in groups.items()}
+        groups.setdefault(("" if ranking.overall else row["__p0"], row[start]), []).append((rank, row["__p0"], number, row))
+    return {group: [found[3] for found in sorted(some)[: ranking.top]] for group, some in groups.items()}
+
+
+def micros(time) -> int:
+    """A time in microseconds, or a place of WINDOW n ROWS."""
+    return time if isinstance(time, int) else int((time - datetime.datetime(1970, 1, 1)) / datetime.timedelta(microseconds=1))
 
 
 def compared_best(text: str, rng: random.Random) -> int:
@@ -95,7 +105,7 @@ def compared_best(text: str, rng: random.Random) -> int:
     for watermark, released, told in watched(plan, table, rng, rng.choice([0, 2, 5])):
         found = best(plan, told)
         for group, some in whole.items():
-            begin = group[1] if isinstance(group[1], int) else int((group[1] - datetime.datetime(1970, 1, 1)) / datetime.timedelta(microseconds=1))
+            begin = micros(group[1])
             end, own = begin + size, released & (key == group[0])
             if window.kind == "micros":
                 ended, decided = end <= watermark + 1, end + after <= watermark + 1 and (not rows or int((own & (time >= end + after)).sum()) >= rows)

@@ -98,7 +98,7 @@ def random_query(rng, **wanted) -> Ranked | None:
         sequences=sequences,
         preference=preference,
         top=top,
-        overall=top is not None and not changes and rng.random() < 0.25,
+        overall=top is not None and rng.random() < 0.25,
         slide=slide,
         changes=changes,
         descending=not changes and rng.random() < 0.15,

@@ -28,6 +28,20 @@ def test_the_engine_lists_what_the_oracle_lists(seed):
     assert rows > 0
 
 
+@pytest.mark.parametrize("seed", first(range(20), 0, wider=2))
+def test_changes_of_the_list_of_all_partitions(seed):
+    """REPORT CHANGES beside OVERALL: the windows are those that hold a row of any partition."""
+    rng, retracted, cases = random.Random(seed), 0, 0
+    while cases < 4:
+        case = random_case(rng, overall=True)
+        if not case.query.changes:
+            continue
+        cases += 1
+        assert difference(case, by_the_engine) is None
+        retracted += sum(row["change"] == "retract" for rows in case.expected.values() for row in rows)
+    assert retracted > 0
+
+
 @pytest.mark.parametrize("seed", first(range(20), wider=2))
 def test_a_join_in_small_steps(seed, monkeypatch):
     """Few groups are read together, and few combinations are tested at a time."""

@@ -7,6 +7,7 @@ import re
 from fractions import Fraction
 
 import pytest
+from pyspark.errors import ParseException
 
 import sparkcep
 from sparkcep.spark.exec.budget_metrics import BudgetTotals
@@ -198,6 +199,55 @@ def test_an_interval_is_refused_where_spark_may_run_it_twice(spark, clock, state
     clock("counted:1,1")
     if word == "LATERAL":
         assert spark.sql(statement.format(TIMED)).collect()
+
+
+@pytest.mark.parametrize(
+    "statement, word",
+    [
+        ("SELECT * FROM VALUES (1) AS v(x), LATERAL (SELECT * FROM paced WHERE paced.t > v.x)", "LATERAL"),
+        ("SELECT (SELECT max(t) FROM VALUES (1) AS v(x), LATERAL (SELECT t FROM paced_again)) AS m", "LATERAL"),
+        ("DELETE FROM nothing WHERE t IN (SELECT t FROM paced_again)", "DELETE"),
+        ("UPDATE nothing SET t = (SELECT max(t) FROM paced)", "UPDATE"),
+        ("WITH m AS (SELECT * FROM paced) MERGE INTO nothing USING m ON m.t = nothing.t WHEN MATCHED THEN DELETE", "MERGE"),
+    ],
+)
+def test_an_interval_is_refused_through_a_view(spark, clock, statement, word):
+    """The text only names the view. Views of views are found, too."""
+    spark.range(8).selectExpr("0 AS p", "id AS t").createOrReplaceTempView("budget_rows")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW paced AS {TIMED}")
+    spark.sql("CREATE OR REPLACE TEMP VIEW paced_again AS SELECT t FROM paced")
+    spark.sql("CREATE OR REPLACE TEMP VIEW nothing AS SELECT 1 AS t")
+    with pytest.raises(ParseException, match=f"BUDGET INTERVAL is not repeatable, and {word} may run the clause more than once"):
+        spark.sql(statement)
+    assert spark.sql("SELECT * FROM paced JOIN paced_again USING (t)").collect()
+    clock("counted:1,1")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW paced AS {TIMED}")
+    spark.sql("CREATE OR REPLACE TEMP VIEW paced_again AS SELECT t FROM paced")
+    if word == "LATERAL":
+        assert spark.sql(statement).collect()
+
+
+@pytest.mark.parametrize("text, wanted", [("thread", "INDETERMINATE"), ("counted:1,1", "UNORDERED")])
+def test_spark_knows_what_is_not_repeatable_over_a_stream(spark, clock, tmp_path, text, wanted):
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    rows = spark.range(64).selectExpr("0 AS p", "timestamp_seconds(1767225600 + id) AS t")
+    rows.write.parquet(str(tmp_path / "in"))
+    spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in")).withWatermark("t", "1 second").createOrReplaceTempView("budget_stream")
+    clock(text)
+    spark.conf.set(provider, "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
+    try:
+        found = spark.sql(TIMED.replace("budget_rows", "budget_stream").replace("WINDOW 1000", "WINDOW INTERVAL '20' SECONDS").replace("t >= 0", "p = 0"))
+        levels, rows = set(), []
+
+        def noted(frame, batch):
+            rows.extend(frame.collect())
+            levels.add(level(frame))
+
+        query = found.writeStream.foreachBatch(noted).option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        assert rows and levels == {wanted}
+    finally:
+        spark.conf.unset(provider)
 
 
 def test_a_batch_is_of_a_stream(spark):

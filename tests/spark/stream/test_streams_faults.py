@@ -215,6 +215,24 @@ def test_kills_of_a_program_of_data_frames(spark, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("route", ["operator", "frames"])
+def test_kills_of_changes_of_lists(spark, tmp_path, route):
+    """A micro-batch that runs again compares the same lists."""
+    source, statement = fed(tmp_path, seed=13, count=600, files=7), STATEMENTS["list_changes"]
+    for batch in (1, 2, 4, 5):
+        with Run(tmp_path, "local[2]", route, statement) as run:
+            run.wait(partial(run.under_way if batch % 2 else run.kept, batch))
+            run.kill()
+    with Run(tmp_path, "local[2]", route, statement) as run:
+        assert run.process.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = [row for row in spark.sql(statement.format(t="ticks_table")).collect() if not behind(row)]
+    got = [row for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)]
+    assert sorted(map(str, got)) == sorted(map(str, wanted)) and {row.c for row in wanted} == {"insert", "retract"}
+
+
+@pytest.mark.slow
 def test_keys_come_and_go_for_long(spark, tmp_path):
     """Each micro-batch has keys of its own for a while; the state stays as large as these, and is nothing in the end."""
     source, rng, batches, width = tmp_path / "in", random.Random(5), 60, 200

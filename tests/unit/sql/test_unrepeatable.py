@@ -23,6 +23,8 @@ COUNTED = replace(DEFAULT, budget_clock=("counted", 200, 400))
         ("MERGE", "WITH m (x) AS ({}) MERGE INTO w USING m ON w.x = m.x WHEN MATCHED THEN DELETE"),
         ("DELETE", "EXPLAIN EXTENDED WITH a AS (SELECT 1), m AS ({}) DELETE FROM w WHERE x IN (SELECT x FROM m)"),
         ("LATERAL", "SELECT * FROM w, LATERAL ({})"),
+        ("LATERAL", "WITH m (x) AS ({}) SELECT * FROM w, LATERAL (SELECT * FROM m WHERE m.x = w.x)"),
+        ("LATERAL", "WITH m AS ({}), n AS (SELECT * FROM `M`) SELECT * FROM w JOIN LATERAL (SELECT 1 FROM a JOIN n USING (x)) ON true"),
         ("LATERAL", "SELECT * FROM w JOIN LATERAL (SELECT x FROM ({}) AS m) ON true"),
     ],
 )
@@ -32,6 +34,6 @@ def test_refused(verb, sql):
     assert "match_recognize" in rewrite(sql.format(FOUND), settings=COUNTED)
 
 
-@pytest.mark.parametrize("sql", ["{}", "WITH m AS ({}) SELECT * FROM m", "INSERT INTO w {}", "EXPLAIN {}", "WITH m AS ({}), n AS (SELECT x AS update FROM m) SELECT update FROM n", "CREATE TABLE w AS {}"])
+@pytest.mark.parametrize("sql", ["{}", "WITH m AS ({}) SELECT * FROM m", "INSERT INTO w {}", "EXPLAIN {}", "WITH m AS ({}), n AS (SELECT x AS update FROM m) SELECT update FROM n", "CREATE TABLE w AS {}", "WITH m AS ({}) SELECT * FROM m, LATERAL (SELECT m.x + 1 AS y)"])
 def test_allowed(sql):
     assert "match_recognize" in rewrite(sql.format(FOUND))

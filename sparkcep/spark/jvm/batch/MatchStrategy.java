@@ -24,6 +24,7 @@ import org.apache.spark.sql.execution.window.WindowExec;
 import org.apache.spark.sql.types.DataTypes;
 import org.sparkcep.budget.BudgetTotals;
 import org.sparkcep.budget.MatchBudget;
+import org.sparkcep.budget.MatchUnrepeatable;
 import org.sparkcep.catalyst.Clustered;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.Reflection;
@@ -36,7 +37,7 @@ import org.sparkcep.stream.StreamInput;
 import org.sparkcep.stream.StreamMark;
 import org.sparkcep.stream.StreamOperator;
 import org.sparkcep.stream.StreamPlanning;
-import org.sparkcep.stream.StreamRanks;
+import org.sparkcep.stream.StreamWindow;
 import org.sparkcep.stream.StreamTables;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -66,8 +67,8 @@ public final class MatchStrategy extends SparkStrategy {
         planned.add(planned(call, node.resultAttrs()));
       }
     }
-    if (plan instanceof StreamRanks ranks) {
-      planned.add(new WindowExec(Scala.seq(List.<NamedExpression>of(ranks.rank())), ranks.groups(), ranks.order(), planLater(ranks.child())));
+    if (plan instanceof StreamWindow windows) {
+      planned.add(new WindowExec(windows.functions(), windows.groups(), windows.order(), planLater(windows.child())));
     }
     return Scala.seq(planned);
   }
@@ -106,7 +107,8 @@ public final class MatchStrategy extends SparkStrategy {
     StreamPlanning.Parts parts = StreamPlanning.parts(call, input, Math.max(1, call.size() - 1));
     SparkPlan rows = new ProjectExec(Scala.seq(parts.columns()), planLater(parts.rows()));
     SparkPlan operator = StreamOperator.operator(call, input, parts, output, lines(call), call.given(), rows, StreamTables.read(input, this::planLater));
-    return new ProjectExec(Scala.seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), operator);
+    SparkPlan marked = MatchUnrepeatable.over(operator, call.clock());
+    return new ProjectExec(Scala.seq(new ArrayList<NamedExpression>(CollectionConverters.asJava(output))), marked);
   }
 
   /** Returns the lines for EXPLAIN. */

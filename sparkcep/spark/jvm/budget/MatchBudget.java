@@ -48,7 +48,7 @@ public final class MatchBudget extends Passing implements Members {
   public RDD<InternalRow> doExecute() {
     totals.runsIn(execution());
     RDD<InternalRow> rows = super.doExecute();
-    return clock.isEmpty() || clock.startsWith("counted") ? rows : new UnrepeatableRows(rows);
+    return UnrepeatableRows.isReal(clock) ? new UnrepeatableRows(rows) : rows;
   }
 
   private String execution() {

@@ -24,6 +24,11 @@ final class UnrepeatableRows extends RDD<InternalRow> {
     this.rows = rows;
   }
 
+  /** Whether {@code clock}, the clock of BUDGET INTERVAL or "", measures time. */
+  static boolean isReal(String clock) {
+    return !clock.isEmpty() && !clock.startsWith("counted");
+  }
+
   @Override
   public Partition[] getPartitions() {
     return rows.partitions();

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as T
 
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.scope import RANK
-from sparkcep.sql.rewrite.rewrite import ranked_by, scored
+from sparkcep.plan.records import ListChanges
+from sparkcep.plan.scope import AFTER, BEFORE, RANK
+from sparkcep.sql.rewrite.rewrite import list_identity, ranked_by, scored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,4 +86,31 @@ def ranked(plan: Plan, rows: str, ask: Callable[[str], DataFrame]) -> DataFrame:
         return best(rows, top, descending)
 
     top, descending = ranking.top, tuple(down for _, down in order)
-    return grouped.applyInArrow(match_recognize_ranks, plain.add(RANK, T.IntegerType())).toDF(*names[: -len(order)], RANK)
+    found = grouped.applyInArrow(match_recognize_ranks, plain.add(RANK, T.IntegerType())).toDF(*names[: -len(order)], RANK)
+    return found if ranking.changes is None else _compared(plan, ranking.changes, found)
+
+
+def neighbours(rows: pa.Table, start: int, next_start: int) -> pa.Table:
+    """Returns the rows of one match in the lists of windows, with columns of the lists before and after.
+
+    ``start`` and ``next_start`` are the numbers of columns. The row before gives its ``next_start``, the row after its ``start``.
+    """
+    rows = rows.take(pc.sort_indices(rows.column(start)))
+    missing = pa.nulls(1, rows.schema.field(start).type)
+    before = pa.concat_arrays([missing, *rows.column(next_start).slice(0, rows.num_rows - 1).chunks])
+    after = pa.concat_arrays([*rows.column(start).slice(1).chunks, missing])
+    return rows.append_column(BEFORE, before).append_column(AFTER, after)
+
+
+def _compared(plan: Plan, changes: ListChanges, found: DataFrame) -> DataFrame:
+    """Returns the ranked matches with the columns that decide whether a match comes into the list or goes from it."""
+    names = found.columns
+    plain = T.StructType([T.StructField(f"c{i}", field.dataType, True, field.metadata or None) for i, field in enumerate(found.schema.fields)])
+    grouped = found.toDF(*plain.names).groupBy(*(f"c{names.index(name)}" for name in list_identity(plan, changes)))
+    start, next_start = names.index(changes.start), names.index(changes.next_start)
+
+    def match_recognize_lists(rows: pa.Table) -> pa.Table:
+        return neighbours(rows, start, next_start)
+
+    time = plain.fields[start].dataType
+    return grouped.applyInArrow(match_recognize_lists, plain.add(BEFORE, time).add(AFTER, time)).toDF(*names, BEFORE, AFTER)
