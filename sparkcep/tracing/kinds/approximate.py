@@ -22,7 +22,7 @@ from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans
 from sparkcep.tracing.forms.lines import indented
 from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
 from sparkcep.tracing.kinds.names import ListedNames, moved
-from sparkcep.tracing.kinds.ranked import NOT_TRACED, errors_text, score_text, without_ranking
+from sparkcep.tracing.kinds.ranked import NOT_TRACED, as_variables, errors_text, score_text, without_ranking
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MORE = 2  # further errors that are tried
@@ -70,7 +70,7 @@ def allows(plan: Plan, more: int) -> bool:
     """Whether further errors are fewer than missing a whole shortest match."""
     approx = plan.approximate
     assert approx is not None
-    return approx.bound + more * approx.scale < least(plan.pattern, lambda variable: approx.missing[variable])
+    return approx.bound + more * approx.scale < least(plan.pattern, lambda variable: approx.missing[variable], sum)
 
 
 def errors_allowed(plan: Plan, more: int = 0) -> str:
@@ -143,7 +143,7 @@ class _Approximate:
                 return [first, *self.others(row, None)]
             inside = [(self.asked.match, match)]
         if inside:
-            places = [f"match {number} {self.as_(match, row)}" for number, match in inside[:MOST_SHOWN]]
+            places = [f"match {number} {as_variables(match, row, self.question)}" for number, match in inside[:MOST_SHOWN]]
             more = f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else ""
             lines = [f"{head} is in {' and '.join(places)}{more}."]
             return lines + [line for number, match in inside[:MOST_SHOWN] for line in self._match(number, match)]
@@ -152,10 +152,6 @@ class _Approximate:
 
     def errors(self, match: Listed) -> str:
         return errors_text(match, self.question.plan.variables)
-
-    def as_(self, match: Listed, row: int) -> str:
-        variable = match.variable_of(row)
-        return "as an extra row" if variable is None or variable < 0 else f"as {self.question.name(variable)}"
 
     def others(self, row: int, wanted: int | None) -> list[str]:
         """The matches with the row that are not reported, or the fewest further errors that give one."""

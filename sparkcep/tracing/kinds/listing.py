@@ -24,7 +24,7 @@ from sparkcep.sql.rewrite.rewrite import ranked_by, scored, subquery
 Compute: TypeAlias = Callable[[str, pa.Table], pa.Table]  # runs a query over a table, which the query names {matches}
 MOST = 1_000  # matches of a partition, with SLIDE of a window
 LIMITS = {"max_steps": 100_000_000, "max_matches": 200_000}  # of a search that lists matches
-_MATCH, _VECTOR, _LABELS, _ERRORS, _MISSING, _KIND, _NUMBER, _PART = "__w_match", "__w_vector", "__w_labels", "__w_errors", "__w_missing", "__w_kind", "__w_number", "__w_part"
+_MATCH, _VECTOR, _LABELS, _ERRORS, _MISSING, _KIND, _NUMBER, _PART, _PLACE = "__w_match", "__w_vector", "__w_labels", "__w_errors", "__w_missing", "__w_kind", "__w_number", "__w_part", "__w_place"
 
 _OF_LIMITS = ("EFFORT_LIMIT", "STATE_LIMIT", "MATCH_LIMIT")
 
@@ -40,7 +40,8 @@ class Listed:
 
     Attributes:
         rows: the positions of its rows in the partition, none of an empty match.
-        variables: the variable of each row, -1 for an extra row.
+        variables: the variable of each row, -1 for an extra row. With ``&`` a row may have several.
+        places: the row of each of ``variables``.
         errors: MATCH_ERRORS(), 0 for an exact match.
         missing: MISSING(), the names of variables without a row.
         substituted: the rows that do not fulfil the conditions of their variables.
@@ -53,6 +54,7 @@ class Listed:
 
     rows: tuple[int, ...]
     variables: tuple[int, ...]
+    places: tuple[int, ...]
     errors: float = 0
     missing: tuple[str, ...] = ()
     substituted: tuple[int, ...] = ()
@@ -64,16 +66,16 @@ class Listed:
 
     def has(self, row: int, variable: int | None = None) -> bool:
         """Whether a row is in the match, as a variable."""
-        return row in self.rows and (variable is None or self.variable_of(row) == variable)
+        return row in self.rows and (variable is None or variable in self.variables_of(row))
 
-    def variable_of(self, row: int) -> int | None:
-        """The variable of one of its rows, -1 for an extra row. None with ``&``, where a row may have several."""
-        return self.variables[self.rows.index(row)] if len(self.rows) == len(self.variables) else None
+    def variables_of(self, row: int) -> list[int]:
+        """The variables of one of its rows, -1 for an extra row."""
+        return [variable for place, variable in zip(self.places, self.variables, strict=True) if place == row]
 
     @property
     def labelled(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Its rows and their variables, which identify it."""
-        return self.rows, self.variables
+        return self.places, self.variables
 
 
 def listed(plan: Plan, tables: Sequence[pa.Table], compute: Compute, having: int | None = None) -> list[list[Listed]]:
@@ -88,11 +90,11 @@ def listed(plan: Plan, tables: Sequence[pa.Table], compute: Compute, having: int
     Raises:
         MatchRuntimeError: the query fails for these rows, or lists too many matches.
     """
-    added = [Leaf(_MATCH, Plain("mno")), Leaf(_VECTOR, Plain("vector")), Leaf(_LABELS, Rows("rows", ALL_ROWS, (CLASSIFIER_COLUMN,), True))]
+    added = [Leaf(_MATCH, Plain("mno")), Leaf(_VECTOR, Plain("vector")), Leaf(_LABELS, Rows("rows", ALL_ROWS, (CLASSIFIER_COLUMN, _PLACE), True))]
     if plan.approximate is not None:
         added += [Leaf(_ERRORS, Errors("errors", plan.approximate.whole)), Leaf(_MISSING, Plain("missing"))]
     given = _of_own(plan, [*plan.leaves, *added])
-    found = [match_table(given, table) for table in tables]
+    found = [match_table(given, table.append_column(_PLACE, pa.array(range(table.num_rows), pa.int64()))) for table in tables]
     if having is not None:
         found = [leaves.filter(pa.array([having in vector for vector in leaves[_VECTOR].to_pylist()], pa.bool_())) for leaves in found]
     matches = [_matches(plan, leaves) for leaves in found]
@@ -108,8 +110,8 @@ def _matches(plan: Plan, found: pa.Table) -> list[Listed]:
     ids = {name: i for i, name in enumerate(plan.variables)}
     matches = []
     for number, vector, labels in zip(*(found[name].to_pylist() for name in (_MATCH, _VECTOR, _LABELS)), strict=True):
-        names = [label["a0"] for label in labels]
-        matches.append(Listed(tuple(vector), tuple(-1 if name is None else ids[name] for name in names), number=number))
+        variables = tuple(-1 if label["a0"] is None else ids[label["a0"]] for label in labels)
+        matches.append(Listed(tuple(vector), variables, tuple(label["a1"] for label in labels), number=number))
     if plan.approximate is None:
         return matches
     errors = zip(matches, found[_ERRORS].to_pylist(), found[_MISSING].to_pylist(), strict=True)

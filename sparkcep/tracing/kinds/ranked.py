@@ -19,6 +19,7 @@ from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, variable_named
+from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, beyond_limits, listed
 from sparkcep.tracing.kinds.names import ListedNames, moved
 from sparkcep.tracing.rows.frozen import FrozenRows
@@ -189,8 +190,7 @@ class _Ranked:
         return [line]
 
     def _as(self, match: Listed, row: int) -> str:
-        variable = match.variable_of(row)
-        name = "" if variable is None else f" as {self.question.name(variable)}" if variable >= 0 else " as an extra row"
+        name = f" {as_variables(match, row, self.question)}"
         window = "" if match.window is None else f" of the window from {self.window(match.window)}"
         return f"match {match.rank}{window}{name}"
 
@@ -374,6 +374,12 @@ def is_missing(score: Any) -> bool:
     return score is None or (isinstance(score, float) and math.isnan(score))
 
 
+def as_variables(match: Listed, row: int, question: Question) -> str:
+    """The variables of a row of a match, such as ``as A`` or ``as A and B``."""
+    names = [question.name(variable) for variable in match.variables_of(row) if variable >= 0]
+    return f"as {' and '.join(names)}" if names else "as an extra row"
+
+
 def errors_text(match: Listed, variables: Sequence[str]) -> str:
     """The errors of an approximate match, such as ``1 error: missing C``. ``variables``: the names of variables."""
     if not match.errors:
@@ -381,8 +387,7 @@ def errors_text(match: Listed, variables: Sequence[str]) -> str:
     parts = []
     if match.missing:
         parts.append(f"missing {' '.join(match.missing)}")
-    labels = dict(zip(match.rows, match.variables, strict=True))
-    parts += [f"row {row + 1} substituted for {variables[labels[row]]}" for row in match.substituted]
+    parts += [f"row {row + 1} substituted for {variables[match.variables_of(row)[0]]}" for row in match.substituted]
     if -1 in match.variables:
         parts.append(f"extra {row_spans([row for row, variable in zip(match.rows, match.variables, strict=True) if variable < 0])}")
     cost = f"{match.errors:g} {'error' if match.errors == 1 else 'errors'}"
