@@ -43,6 +43,7 @@ CLAUSES = {
     "approximate matches, all": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, MISSING() AS m PATTERN (A B C) WINDOW 5 APPROX 1 ALL MATCHES {_LOCAL}",
     "approximate matches, bundles": f"{_HEAD}BUNDLE_START() AS b, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 MATCH BUNDLES {_LOCAL}",
     "approximate matches, conditions that look at them": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e PATTERN (A B C) WINDOW 5 APPROX 1 DEFINE A AS v > 1, B AS v < A.v, C AS v > 2",
+    "approximate matches of conjunctions": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, MISSING() AS m PATTERN (A B & C) WINDOW 5 APPROX 1 {_LOCAL}",
     "ranked by sums": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS PREF MAX (A.v - B.v + C.v) TOP 2 {_LOCAL}",
     "ranked by sums of whole numbers": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 PREF MAX (A.i + C.i) TOP 2 {_LOCAL}",
     "ranked sequences": f"{_HEAD}MATCH_SCORE() AS s {_ANY}SEQUENCE S AS (A+ B) PREF MAX (SUM(v)) SEQUENCE T AS (C) PREF MAX (C.v) PATTERN (S & T) WINDOW 5 SLIDE 2 TOP 2 {_LOCAL}",

@@ -20,6 +20,7 @@ from sparkcep.compiler.net.net import E_AT_END, E_AT_START, E_NOT, Net
 from sparkcep.compiler.net.orders import Arrangement, arrangements
 from sparkcep.compiler.net.row_equalities import Far, Links, agreements_among, comparisons_of, joins_all, links_of
 from sparkcep.compiler.net.skip_net import approximate_automaton
+from sparkcep.compiler.net.skipping_sides import approximate_conjunction
 from sparkcep.compiler.net.variable_copies import with_copies
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
 from sparkcep.compiler.pattern.epsilon import too_complex
@@ -313,10 +314,10 @@ def _bounded(plan: Plan, ranking: Ranking, found: Strategy) -> Strategy:
 
 def _conjunction(plan: Plan) -> Strategy:
     program, automaton = conjunction_automaton(plan)
-    reasons = (_at_pattern(plan, "the pattern has a conjunction &"),)
+    reasons = (_conjoined(plan),)
     question = GRAPH if plan.graphing else COUNTED if plan.counting else EVERY if plan.reports_all else FIRST
     looking = _looking(plan)
-    found = Strategy(plan, question, CONJUNCTION, "exponential in the rows of a match, at worst", reasons, program, looking, net=automaton)
+    found = Strategy(plan, question, CONJUNCTION, _EXPONENTIAL, reasons, program, looking, net=automaton)
     ranking = plan.ranking
     if ranking is None or question not in (FIRST, EVERY):
         return found
@@ -351,6 +352,9 @@ def _approximate(plan: Plan, approx: Approx) -> Strategy:
         return _budgeted(plan, approx)
     copied, copies = with_copies(plan)
     looking = _looking(plan)
+    if has(plan.pattern, "and"):
+        program, automaton = approximate_conjunction(copied, copies)
+        return Strategy(copied, _REPORTED[approx.report], CONJUNCTION, _EXPONENTIAL, (_conjoined(plan),), program, looking, net=automaton)
     negation = (_at_pattern(plan, "a negation is looked up among the rows taken"),) if has(plan.pattern, "not") else ()
     # reasons why runs differ beyond their node and their first row
     apart = (*_looks(plan, looking), *negation, *_grouped(plan))
@@ -380,6 +384,7 @@ _REPORTED = {ALL: EVERY, PROXY: CHEAPEST, PER_ERROR: BY_COST, BUNDLES: BUNDLED, 
 
 # -- criteria ------------------------------------------------------------------------------------------------------
 
+_EXPONENTIAL = "exponential in the rows of a match, at worst"
 _LOCAL = Reason("every condition is local to its row and its neighbours")
 _WHOLE = Reason("AFTER MATCH SKIP lets matches overlap, and each match is returned with all its rows")
 
@@ -389,7 +394,7 @@ def _walked(every: bool, looking: tuple[int, ...], forgets: Reason | None) -> st
     if every:
         return "O(matches), at least"
     if forgets is not None:
-        return "exponential in the rows of a match, at worst"
+        return _EXPONENTIAL
     return "O(rows x rows of a match x states" + (" x values of the match that conditions still need)" if looking else ")")
 
 
@@ -399,6 +404,10 @@ def _at_condition(plan: Plan, variable: int, text: str) -> Reason:
 
 def _at_pattern(plan: Plan, text: str) -> Reason:
     return Reason(text, *plan.place)
+
+
+def _conjoined(plan: Plan) -> Reason:
+    return _at_pattern(plan, "the pattern has a conjunction &")
 
 
 def _looking(plan: Plan) -> tuple[int, ...]:

@@ -282,7 +282,7 @@ def _costs(plan: Plan, net: Net, e: int) -> Iterator[str]:
     if edge.variable != ACCEPT:
         yield from _KINDS[net.copies.kinds[edge.variable]]
     if skipped := net.skips(e):
-        yield f"skips {' or '.join(skipped)}"
+        yield f"{'skips' if net.sides == 1 else 'missing'} {' or '.join(skipped)}"
     if edge.variable == ACCEPT:
         yield in_words(plan.approximate, edge.cost)
 

@@ -180,15 +180,18 @@ def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
     }
 
 
-def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1) -> int:
-    """The least number of rows of a match, or their least total weight."""
-    kind, parts = pattern[0], [least(part, weight) for part in pattern if isinstance(part, tuple)]
+def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1, beside: Callable = max) -> int:
+    """The least number of rows of a match, or their least total weight.
+
+    ``beside``: the weight of a conjunction, given those of its sides. By default the sides share their rows.
+    """
+    kind, parts = pattern[0], [least(part, weight, beside) for part in pattern if isinstance(part, tuple)]
     if kind == "var":
         return weight(pattern[1])
     if kind == "alt":
         return min(parts)
     if kind == "and":
-        return max(parts)
+        return beside(parts)
     if kind == "not":
         return 0
     return sum(parts) * (pattern.low if kind == "repeat" else 1)

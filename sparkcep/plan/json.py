@@ -443,8 +443,8 @@ def _is_approximate(approx: Approx, found: Mapping) -> bool:
         and found["selection"] is not None
         and found["selection"].report == "ALL"
         and found["automaton"] is None
-        and not has(found["pattern"], "and")
-        and approx.bound < least(found["pattern"], lambda variable: approx.missing[variable])
+        and (not has(found["pattern"], "and") or _is_conjoined(approx, found))
+        and approx.bound < least(found["pattern"], lambda variable: approx.missing[variable], sum)
         and (approx.report != "BUNDLES" or found["windows"][0].kind != "none")
         and (approx.history is not None) == (approx.report == "HISTORY" or (budget is not None and budget.history != ""))
         and (approx.report != "HISTORY" or found["rows"] == "one")
@@ -452,6 +452,13 @@ def _is_approximate(approx: Approx, found: Mapping) -> bool:
         and (budget is None or (len(budget.sketch) <= 2 and math.prod(budget.sketch) <= MAX_CELLS and (budget.history != "" or not budget.sketch) and found["rows"] != "unmatched"))
         and (not (budget or approx.history) or (found["windows"][0].kind != "none" and found["selection"].strategy != "STRICT" and found["ranking"] is None))
     )
+
+
+def _is_conjoined(approx: Approx, found: Mapping) -> bool:
+    """Whether approximate matches of a conjunction have only what the engine searches."""
+    pattern, ranking = found["pattern"], found["ranking"]
+    whole = pattern[0] == "and" and not any(has(side, "and") for side in pattern[1:])
+    return whole and found["selection"].strategy == "ANY" and approx.report in ("PROXY", "ALL") and approx.budget is None and not (ranking and ranking.top)
 
 
 def _is_ranking(ranking: Ranking, found: Mapping) -> bool:

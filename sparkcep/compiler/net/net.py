@@ -9,9 +9,9 @@ The ignore edge depends on the strategy and is not stored here. A run ignores a 
 of the node accepts the row, not counting edges marked ``passed`` (NEXT). Windows are pushed to every edge (steps 4 and 5): an edge
 names the windows that its row opens and those that the row must lie in.
 
-Three modules make the moves of a node: compiler/net/gap_net.py for plain patterns, compiler/net/skip_net.py for patterns whose
-variables may be skipped, and compiler/net/conjunction.py for patterns with sides. :func:`build` turns the moves of each into one
-table.
+Four modules make the moves of a node. compiler/net/gap_net.py makes them for plain patterns, compiler/net/conjunction.py for
+patterns with sides. For approximate matches these are compiler/net/skip_net.py and compiler/net/skipping_sides.py. :func:`build`
+turns the moves of each into one table.
 
 ``PATTERN (A B* (C | A)+)`` under SKIP TILL ANY MATCH has three nodes and seven edges::
 
@@ -125,11 +125,12 @@ class Net:
         checks: (n, 2); with ``&``, pairs (negated variable, side). No row after the side's last row may satisfy the variable.
         blockers: (n); with ``&``, edges whose condition must not hold at a row that is ignored under SKIP TILL NEXT.
         first_source: (edges + 1); the sources of edge e are ``first_source[e]`` to ``first_source[e + 1] - 1``.
-        sources: (n, 3); with APPROX, one row for each configuration of the edge's target or for each cheapest completion.
+        sources: (n, 3); with APPROX, one row for each configuration of the edge's target or for each cheapest completion. With
+            ``&`` only edges that complete a match have one.
             Columns: index of the previous configuration in its node, row of ``skipped``, rank of the choices (less is preferred).
         sides: number of sides. The whole pattern is side 0.
         far: (variables); for each variable the mask of the variables in other sides of its conjunctions.
-        skipped: lists of the variables that are missing between two configurations.
+        skipped: lists of the variables that are missing between two configurations, with ``&`` in a match.
         at_cost: for each node, the cost of each configuration.
         copies: the copies of variables under APPROX.
         groups: (variable, text) of each negated group.
@@ -205,7 +206,10 @@ class Net:
         return mask
 
     def skips(self, e: int) -> list[str]:
-        """The lists of variables that an edge may skip, as texts. Empty if the edge skips nothing."""
+        """The lists of variables that an edge may skip, as texts. Empty if the edge skips nothing.
+
+        With ``&`` an edge that completes a match has all variables that the match lacks.
+        """
         lists = {self.skipped[k] for _, k, _ in self.sources[self.first_source[e] : self.first_source[e + 1]].tolist()}
         texts = sorted(", ".join(self.variables[v] for v in found) or "nothing" for found in lists)
         return [] if texts == ["nothing"] else texts
@@ -262,7 +266,7 @@ class Net:
             return text
         kind = self.copies.kinds[edge.variable] if edge.variable != ACCEPT else MATCHED
         text += {MATCHED: "", SUBSTITUTED: " (a substitute row)", EXTRA: " (an extra row)"}[kind]
-        text += f" [skipping {' or '.join(skipped)}]" if (skipped := self.skips(e)) else ""
+        text += f" [{'skipping' if self.sides == 1 else 'missing'} {' or '.join(skipped)}]" if (skipped := self.skips(e)) else ""
         return text + (f" with {in_words(approx, edge.cost)}" if edge.cost >= 0 else "")
 
 

@@ -57,7 +57,7 @@ class MatchBatch:
     def matches(self) -> MatchBatch:
         """Drops empty matches and the events of rows that are in no match. The values ``by_event`` are dropped too."""
         events = self.events[self.events[:, E_ROWS] > 0]
-        used = int(events[-1, E_LABELS] + events[-1, E_ROWS]) if len(events) else 0
+        used = int((events[:, E_LABELS] + events[:, E_ROWS]).max(initial=0))  # with sides, events are not in the order of their labels
         return MatchBatch(events, self.labels[:used], self.rows[:used], self.paths[:used], variables=self.variables)
 
     def chosen(self, which: np.ndarray) -> MatchBatch:

@@ -196,13 +196,13 @@ class GapWalk:
         self.negations = Negations.of(prepared)
         self.net = net_of(prepared, self.negations.late)
         self.sides = self.plain = None
+        exact = automaton.copies is None
+        original = np.array(() if exact else automaton.copies.original, dtype=np.int64)
+        self.copied = walking.CopyArrays(original, automaton.sources, automaton.first_source[:0] if exact else automaton.first_source)
         if self.sided:
             self.sides = walking.SideArrays(automaton.checks, automaton.blockers, np.int64(automaton.across(prepared.conditions)))
         else:
-            exact = automaton.copies is None
-            original = np.array(() if exact else automaton.copies.original, dtype=np.int64)
-            first_source = automaton.first_source[:0] if exact else automaton.first_source
-            self.plain = walking.Plain(distinct_variables(prepared.conditions), original, automaton.sources, first_source)
+            self.plain = walking.Plain(distinct_variables(prepared.conditions))
         strategy = CONTIGUITY[plan.selection.strategy]
         self.how = walking.WalkOptions(
             strategy=strategy,
@@ -301,7 +301,7 @@ class _WalkMatches(Matches):
         if search.how.ambiguous:
             work = work._replace(seen=np.zeros((1 << (2 * len(room.events)).bit_length(), 2), dtype=np.int64))
         return walking.walk_partitions(
-            search.net, search.plain, search.sides, self.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work,
+            search.net, search.plain, search.sides, search.copied, self.how, self.spans, self.negated, self.data.conditions, self.data.rows, self.scratch, work,
             self.opens, self.state, walking.Output(room.events, room.labels, room.rows, room.paths), self.floors,
         )
 

@@ -39,6 +39,7 @@ class DescribeErrors:
         lists = found.skipped
         self._skip_first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
         self._skip_variables = np.array([v for skipped in lists for v in skipped], dtype=np.int64)
+        self._lists = pa.array([[plan.variables[v] for v in skipped] for skipped in lists], type=pa.list_(pa.string()))
 
     def places(self, chunk: Chunk) -> Measured:
         """The rows in the measure of the window."""
@@ -76,6 +77,8 @@ class DescribeErrors:
 
     def missing(self, events: np.ndarray, paths: np.ndarray) -> pa.Array:
         """The names of the variables that each event lacks."""
+        if self.found.sides > 1:  # the edge that completes the match knows all of them
+            return self._lists.take(pa.array(self.found.sources[self.found.first_source[events[:, layout.E_ACCEPT]], 1]))
         offsets, variables = finding.missing_variables(events, paths, self.found.first_source, self.found.sources, self._skip_first, self._skip_variables)
         names = pa.array(self.plan.variables, type=pa.string()).take(pa.array(variables))
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), names)

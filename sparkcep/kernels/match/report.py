@@ -35,7 +35,7 @@ from sparkcep.kernels.vm.final_conditions import F_EDGE, F_ROW
 
 
 @embedded
-def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
+def _write(depth, at, edges, sides, copied, frames, labels, out_rows, out_labels):
     """Writes the (row, label) pairs of the match in the frames from ``at`` on, and returns their number.
 
     With sides they are ordered by row, then variable, each pair once.
@@ -49,10 +49,11 @@ def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
     end = at
     for d in range(1, depth + 1):
         row, label = frames[d, F_ROW], edges[frames[d - 1, F_EDGE], E_LABEL]
+        v = _variable(label, copied.original)
         i = end
-        while i > at and out_rows[i - 1] == row and out_labels[i - 1] & 63 > label & 63:
+        while i > at and out_rows[i - 1] == row and _variable(out_labels[i - 1], copied.original) > v:
             i -= 1
-        if i > at and out_rows[i - 1] == row and out_labels[i - 1] & 63 == label & 63:
+        if i > at and out_rows[i - 1] == row and _variable(out_labels[i - 1], copied.original) == v:
             continue
         for j in range(end, i, -1):
             out_rows[j] = out_rows[j - 1]
@@ -64,28 +65,29 @@ def _write(depth, at, edges, sides, frames, labels, out_rows, out_labels):
 
 
 @embedded
-def report_match(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors):
+def report_match(s, part, depth, e, edges, plain, sides, copied, how, labels, work, state, out, floors):
     """Writes the match in the frames, which edge ``e`` completes: (outcome, 1, or 0 if it had been found before)."""
     events, frames = out.events, work.frames
     count, at = state[S_EVENTS], state[S_LABELS]
     if count == events.shape[0] or at + depth > out.labels.shape[0]:
         state[S_DETAIL] = depth
         return FULL, np.int64(0)
-    size = _write(depth, at, edges, sides, frames, labels, out.rows, out.labels)
-    approximate = False
+    size = _write(depth, at, edges, sides, copied, frames, labels, out.rows, out.labels)
+    approximate = copied.original.shape[0] > 0
     if plain is not None:
-        approximate = plain.first_source.shape[0] > 0
         if approximate:
             for d in range(depth):
                 out.paths[at + d] = frames[d, F_EDGE]
     if how.ambiguous:
-        h = _place(at, size, s + 1, plain, work.seen, out)
+        h = _place(at, size, s + 1, copied.original, work.seen, out)
         if work.seen[h, 1] != 0 and work.seen[h, 0] == s + 1:
             # Not a failure: after other rows it leads to other matches.
             state[S_FOUND] += 1
-            if plain is not None:
-                if approximate:
-                    _prefer(work.seen[h, 1] - 1, at, size, e, edges, plain, out)
+            if approximate:
+                if plain is not None:
+                    _prefer(work.seen[h, 1] - 1, at, size, e, edges, copied, out)
+                if sides is not None:
+                    _prefer_completion(work.seen[h, 1] - 1, at, size, e, copied, out)
             return DONE, np.int64(0)
         work.seen[h, 0] = s + 1
         work.seen[h, 1] = count + 1
@@ -106,11 +108,11 @@ def report_match(s, part, depth, e, edges, plain, sides, how, labels, work, stat
 
 
 @embedded
-def _place(at, size, start, plain, seen, out):
+def _place(at, size, start, original, seen, out):
     """Cell of ``seen`` with the match written at ``at``, or the free cell for it. Cells of other start rows count as free."""
     h = BASIS
     for i in range(at, at + size):
-        h = mixed(h, out.rows[i] * 64 + _variable(out.labels[i], plain))
+        h = mixed(h, out.rows[i] * 64 + _variable(out.labels[i], original))
     mask = np.uint64(seen.shape[0] - 1)
     h = h & mask
     while seen[h, 1] != 0 and seen[h, 0] == start:
@@ -119,7 +121,7 @@ def _place(at, size, start, plain, seen, out):
         same = out.events[e, E_ROWS] == size
         i = 0
         while same and i < size:
-            same = out.rows[other + i] == out.rows[at + i] and _variable(out.labels[other + i], plain) == _variable(out.labels[at + i], plain)
+            same = out.rows[other + i] == out.rows[at + i] and _variable(out.labels[other + i], original) == _variable(out.labels[at + i], original)
             i += 1
         if same:
             return h
@@ -128,23 +130,22 @@ def _place(at, size, start, plain, seen, out):
 
 
 @embedded
-def _variable(label, plain):
+def _variable(label, original):
     """The variable of a label. For a variable copy it is the original."""
     v = np.int64(label & 63)
-    if plain is not None:
-        if plain.original.shape[0] > 0:
-            v = plain.original[v]
+    if original.shape[0] > 0:
+        v = original[v]
     return v
 
 
 @kernel
-def _prefer(known, at, size, e, edges, plain, out):
+def _prefer(known, at, size, e, edges, copied, out):
     """Replaces labels and path of a reported approximate match by those of the equal match at ``at``, if that is cheaper or its
     choices are preferred."""
     before, base = out.events[known, E_ACCEPT], out.events[known, E_LABELS]
     if edges[e, E_COST] > edges[before, E_COST]:
         return
-    if edges[e, E_COST] == edges[before, E_COST] and not derived_before(out.paths, at, e, base, before, size, plain.sources, plain.first_source):
+    if edges[e, E_COST] == edges[before, E_COST] and not derived_before(out.paths, at, e, base, before, size, copied.sources, copied.first_source):
         return
     out.events[known, E_ACCEPT] = e
     for d in range(size):
@@ -152,21 +153,32 @@ def _prefer(known, at, size, e, edges, plain, out):
         out.paths[base + d] = out.paths[at + d]
 
 
+@kernel
+def _prefer_completion(known, at, size, e, copied, out):
+    """As :func:`_prefer`, for sides: an edge that completes the match ranks its cost and its missing variables."""
+    before, base = out.events[known, E_ACCEPT], out.events[known, E_LABELS]
+    if copied.sources[copied.first_source[e], 2] >= copied.sources[copied.first_source[before], 2]:
+        return
+    out.events[known, E_ACCEPT] = e
+    for d in range(size):
+        out.labels[base + d] = out.labels[at + d]
+
+
 @embedded
-def keep_best(s, depth, stop_all, edges, sides, labels, work, state):
+def keep_best(s, depth, stop_all, edges, sides, copied, labels, work, state):
     """Keeps the match in the frames if no match completes earlier. Returns the new bound: better matches lie before it."""
     last = work.frames[depth, F_ROW]
     if sides is None:
         # Matches are found in preference order, so only one that completes earlier replaces the best. Its first row is not bounded.
         if state[S_BEST] > 0 and last + 1 >= state[S_BEST_END]:
             return stop_all
-        size = _write(depth, np.int64(0), edges, sides, work.frames, labels, work.best_rows, work.best_labels)
+        size = _write(depth, np.int64(0), edges, sides, copied, work.frames, labels, work.best_rows, work.best_labels)
         stop_all = min(stop_all, last)
     else:
         stop_all = min(stop_all, last + 1)
         half = work.best_rows.shape[0] // 2
-        size = _write(depth, half, edges, sides, work.frames, labels, work.best_rows, work.best_labels)
-        if state[S_BEST] > 0 and state[S_BEST_END] == last + 1 and not _before(half, size, 0, state[S_BEST], work.best_rows, work.best_labels):
+        size = _write(depth, half, edges, sides, copied, work.frames, labels, work.best_rows, work.best_labels)
+        if state[S_BEST] > 0 and state[S_BEST_END] == last + 1 and not _before(half, size, 0, state[S_BEST], copied.original, work.best_rows, work.best_labels):
             return stop_all
         for i in range(size):
             work.best_rows[i] = work.best_rows[half + i]
@@ -197,19 +209,20 @@ def report_best(part, work, state, out):
 
 
 @kernel
-def _before(one, size, other, others, rows, labels):
+def _before(one, size, other, others, original, rows, labels):
     """Whether a sequence of (row, label) pairs is preferred to another: the lexicographically earlier one, or the longer one if it
     extends the other."""
     for i in range(min(size, others)):
         if rows[one + i] != rows[other + i]:
             return rows[one + i] < rows[other + i]
-        if labels[one + i] & 63 != labels[other + i] & 63:
-            return labels[one + i] & 63 < labels[other + i] & 63
+        v, u = _variable(labels[one + i], original), _variable(labels[other + i], original)
+        if v != u:
+            return v < u
     return size > others
 
 
 @allocating
-def sort_matches(low, number, state, out):
+def sort_matches(low, number, original, state, out):
     """Sorts the events from ``low`` on, which belong to one start row, into preference order and numbers them (bottom-up merge
     sort)."""
     events = out.events
@@ -225,7 +238,7 @@ def sort_matches(low, number, state, out):
             j, end = middle, min(begin + 2 * width, n)
             for k in range(begin, end):
                 second = i == middle or (
-                    j < end and _before(source[j, E_LABELS], source[j, E_ROWS], source[i, E_LABELS], source[i, E_ROWS], out.rows, out.labels)
+                    j < end and _before(source[j, E_LABELS], source[j, E_ROWS], source[i, E_LABELS], source[i, E_ROWS], original, out.rows, out.labels)
                 )
                 for field in range(fields):
                     target[k, field] = source[j if second else i, field]

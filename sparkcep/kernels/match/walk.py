@@ -126,18 +126,13 @@ class NetArrays(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """Arguments of patterns without ``&``. All but ``distinct`` are for approximate matches, and empty for exact ones.
+    """Arguments of patterns without ``&``.
 
     Attributes:
         distinct: uint8 (variables), 1 if the condition looks at all pairs of the match's rows, which count as steps.
-        original: int64 (variables), the variable of each variable copy.
-        sources, first_source: as in :mod:`sparkcep.compiler.net.net`.
     """
 
     distinct: np.ndarray
-    original: np.ndarray
-    sources: np.ndarray
-    first_source: np.ndarray
 
 
 class SideArrays(NamedTuple):
@@ -151,6 +146,19 @@ class SideArrays(NamedTuple):
     checks: np.ndarray
     blockers: np.ndarray
     across: np.int64
+
+
+class CopyArrays(NamedTuple):
+    """The variable copies and the sources of approximate matches. All are empty for exact ones.
+
+    Attributes:
+        original: int64 (variables), the variable of each variable copy.
+        sources, first_source: as in :mod:`sparkcep.compiler.net.net`.
+    """
+
+    original: np.ndarray
+    sources: np.ndarray
+    first_source: np.ndarray
 
 
 class WalkOptions(NamedTuple):
@@ -281,7 +289,7 @@ class Output(NamedTuple):
 
 
 @kernel
-def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, scratch, work, opens, state, out, floors):
+def walk_partitions(net, plain, sides, copied, how, spans, negated, conditions, rows, scratch, work, opens, state, out, floors):
     """Finds the matches of every partition as events, labels and rows. Returns an outcome as the exact kernel does.
 
     ``floors`` is None, or for TOP k the score bounds. Then matches that cannot be among the best may be left out.
@@ -340,7 +348,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
             depth, touched = np.int64(-1), begins == 0 and undecided
             if begins > 0:
                 outcome, depth, touched = _from_row(
-                    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows,
+                    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, copied, how, spans, negated, conditions, rows,
                     scratch, work, state, out, floors,
                 )
             # Early emission goes on with later start rows, and notes where the next call has to begin.
@@ -358,7 +366,7 @@ def walk_partitions(net, plain, sides, how, spans, negated, conditions, rows, sc
                 break
             if sides is not None:
                 # With sides, the walk finds matches out of preference order.
-                sort_matches(own_events, own_number, state, out)
+                sort_matches(own_events, own_number, copied.original, state, out)
             if depth >= 0 and not how.report_all:
                 s, outcome = _onward(s, depth, how, scratch.labels, work, state)
                 if outcome != DONE:
@@ -475,7 +483,7 @@ def _spent(state):
 #   emitted: matches that end before this row have been emitted.
 @inlined
 def _from_row(
-    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
+    s, part, low, high, limit, stop_all, undecided, open_end, at_head, emitted, net, plain, sides, copied, how, spans, negated, conditions, rows, scratch, work, state, out, floors,
 ):
     """Searches the matches that begin at row ``s``. Returns (outcome, rows of the last match reported or -1, whether future rows
     may lead to other matches)."""
@@ -537,15 +545,15 @@ def _from_row(
                 effort = np.int64(0)  # it has been emitted
             elif open_end and last >= limit:
                 touched, undecided, ahead = True, True, True
-            elif _may_complete(depth, how, plain, frames) and _may_rank(s, depth, last, state, floors):
+            elif _may_complete(depth, how, plain, copied, frames) and _may_rank(s, depth, last, state, floors):
                 got = judged(e, depth, here, net, sides, how, spans, negated, conditions, rows, scratch, work, state)
             if got < 0:
                 outcome = _failed(got, state)
                 break
             if got == 1 and how.shortest:  # only matches that complete earlier are of interest from now on
-                stop_all = keep_best(s, depth, stop_all, edges, sides, labels, work, state)
+                stop_all = keep_best(s, depth, stop_all, edges, sides, copied, labels, work, state)
             elif got == 1:
-                outcome, got = report_match(s, part, depth, e, edges, plain, sides, how, labels, work, state, out, floors)
+                outcome, got = report_match(s, part, depth, e, edges, plain, sides, copied, how, labels, work, state, out, floors)
                 if outcome != DONE:
                     break
             frames[depth, F_EDGE] += 1
@@ -653,12 +661,12 @@ def _may_rank(s, depth, last, state, floors):
 
 
 @embedded
-def _may_complete(depth, how, plain, frames):
+def _may_complete(depth, how, plain, copied, frames):
     """Whether a match that is complete here is asked for. An empty one of ALL MATCHES is not, nor is a repeated one."""
     if depth == 0 and how.report_all:
         return False
     if plain is not None:
-        if how.ambiguous and plain.first_source.shape[0] > 0:
+        if how.ambiguous and copied.original.shape[0] > 0:
             return True  # for approximate matches another way to complete may be preferred
     return frames[depth, F_DONE] == 0
 

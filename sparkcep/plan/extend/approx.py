@@ -12,7 +12,7 @@ from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, MatchClause
-from sparkcep.errors import ClauseError, offered
+from sparkcep.errors import UNSUPPORTED, ClauseError, offered
 from sparkcep.plan.constants import number
 from sparkcep.plan.facts import least, tree_of, trees_of, variables_in
 from sparkcep.plan.limits import MAX_COST
@@ -20,6 +20,7 @@ from sparkcep.plan.records import Approx
 
 PROXY, PER_ERROR, ALL, BUNDLES = "PROXY", "PER ERROR", "ALL", "BUNDLES"
 EXTRA = "EXTRA"
+_REPORTS = {PER_ERROR: "PROXY MATCHES PER ERROR", BUNDLES: "MATCH BUNDLES", "HISTORY": "MATCH HISTORY"}
 BUNDLE_LEAVES = ("bundle_start", "bundle_end", "bundle_size")
 BUDGET_LEAVES = ("complete", "left_out", "allowed", "coverage")
 
@@ -37,14 +38,14 @@ def check_approx(clause: MatchClause) -> None:
             "with APPROX, the report follows APPROX k: PROXY MATCHES [PER ERROR], ALL MATCHES or MATCH BUNDLES. Take the report out of EVENT SELECTION",
         )
     if nodes.contains(clause.pattern, nodes.Conjunct):
-        raise _fail(clause, approx.span, "APPROX cannot be used with a conjunction &")
+        _check_conjunction(clause)
     if clause.skip is not None and clause.skip.mode != NEXT_ROW:
         raise _fail(clause, clause.skip.span, "with APPROX, AFTER MATCH SKIP can only be TO NEXT ROW. Leave it out")
     if report(clause) == BUNDLES and clause.window is None:
         raise _fail(clause, approx.span, "MATCH BUNDLES groups match points at most a window apart. Add WINDOW")
     weights = _weights(clause)
     names, pattern = tree_of(clause.pattern)
-    cheapest = least(pattern, lambda variable: weights.get(names[variable].lower(), Fraction(1)))
+    cheapest = least(pattern, lambda variable: weights.get(names[variable].lower(), Fraction(1)), sum)
     if cheapest == 0:
         raise _fail(clause, approx.span, "APPROX needs a pattern that does not match the empty sequence")
     if k >= cheapest:
@@ -55,6 +56,30 @@ def check_approx(clause: MatchClause) -> None:
     unit = _scale(k, weights)
     if max(k, *weights.values(), Fraction(1)) * unit > MAX_COST:
         raise _fail(clause, approx.span, "the costs of APPROX have too many digits. Use rounder numbers")
+
+
+def _check_conjunction(clause: MatchClause) -> None:
+    """Raises ClauseError for a part of a pattern or an option that APPROX with ``&`` does not have."""
+    approx = clause.approx
+    assert approx is not None
+
+    def unsupported(span: Span, message: str) -> ClauseError:
+        return clause.error(span, "APPROX", message, UNSUPPORTED)
+
+    for node in nodes.walk(clause.pattern):
+        if isinstance(node, nodes.Conjunct) and node is not clause.pattern:
+            message = "with APPROX, a conjunction & must be the whole pattern, as in PATTERN (A B & C). Write the other parts into its sides"
+            raise unsupported(node.span, message)
+    if clause.selection is not None and clause.selection.strategy == "NEXT":
+        message = "APPROX with a conjunction & needs SKIP TILL ANY MATCH. Write that, or leave EVENT SELECTION out"
+        raise unsupported(clause.selection.span, message)
+    if clause.top is not None:
+        raise unsupported(approx.span, "APPROX with a conjunction & cannot be ranked by TOP. Report ALL MATCHES and order these in a query above")
+    if approx.budget is not None:
+        raise unsupported(approx.budget.span, "APPROX with a conjunction & cannot have a BUDGET. Leave BUDGET out")
+    if approx.report not in (None, PROXY, ALL):
+        message = f"APPROX with a conjunction & reports PROXY MATCHES or ALL MATCHES, not {_REPORTS[approx.report]}"
+        raise unsupported(approx.span, message)
 
 
 def report(clause: MatchClause) -> str:

@@ -237,6 +237,10 @@ def _not_cheaper(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
     return lines
 
 
+_BESIDE = "the sides of & in parallel, depth-first"
+_FINALLY = "conditions across &, and negations, are evaluated on the finished match"
+
+
 def _conjunction(plan: Plan, strategy: Strategy) -> str:
     """Describes the search for a pattern with a conjunction."""
     searched = "listed one by one, " if strategy.question in (by.COUNTED, by.GRAPH) else ""
@@ -248,9 +252,8 @@ def _conjunction(plan: Plan, strategy: Strategy) -> str:
     if strategy.search == by.STREAMS:
         searched = f"{_streamed(plan)}: "
     asked = f"conjunction, event selection {STRATEGIES[plan.selection.strategy]}, {_asked(plan, strategy)}"
-    judged = "conditions across &, and negations, are evaluated on the finished match"
     bound = ", under a bound of the score" if strategy.ranks and strategy.search == by.CONJUNCTION else ""
-    return f"{asked}; {searched}the sides of & in parallel, depth-first{bound}; {judged}"
+    return f"{asked}; {searched}{_BESIDE}{bound}; {_FINALLY}"
 
 
 def _approximate(plan: Plan, strategy: Strategy) -> str:
@@ -264,6 +267,9 @@ def _approximate(plan: Plan, strategy: Strategy) -> str:
         how = f"in one pass with one run for each node and {', and '.join(kept + counted)}"
     elif strategy.search == by.BUDGETED:
         how = f"row by row, all runs in parallel; {_tried(plan)}"
+    elif strategy.conjoined:
+        listed = "" if strategy.question == by.EVERY else f"from all matches{' and counted' * plan.sizing}, "
+        how = f"{listed}{_BESIDE}, where each side may lack variables and their costs add up; {_FINALLY}"
     elif strategy.question == by.EVERY:
         how = "depth-first, one by one"
     else:
