@@ -7,7 +7,7 @@ import re
 
 from tests.oracle import automaton as oracle
 from tests.oracle import cases, measures, selection
-from tests.property.approx import approx_cases
+from tests.property.approx import approx_cases, sides_cases
 from tests.property.stream.streams import (
     ANY,
     HEAD,
@@ -100,6 +100,10 @@ APPROXIMATE = [
     f"{HEAD} MISSING() AS m ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B ~N) {WINDOW} APPROX 1 WEIGHTS (A 2) DEFINE A AS v < 2, B AS v > 2, N AS v = 0",
     f"{HEAD} LAST(id) AS z, FIRST(id) AS a, MATCH_NUMBER() AS n, MATCH_ERRORS() AS e PATTERN (A B ~N C) {WINDOW} APPROX 1 WEIGHTS (A 2) DEFINE A AS v < 2, B AS v > 2, N AS v > A.v, C AS w > 1",
     f"{HEAD} LAST(id) AS z, MATCH_ERRORS() AS e PATTERN (A B ~N) {WINDOW} APPROX 1 WEIGHTS (A 2, ~N 1) PROXY MATCHES PER ERROR DEFINE A AS v < 2, B AS v > 2, N AS v = 0",
+    # sides of &
+    f"{HEAD} LAST(id) AS z, FIRST(id) AS f, MATCH_NUMBER() AS n, MISSING() AS m, MATCH_COUNT() AS k PATTERN (A B & C) {WINDOW} APPROX 1 DEFINE A AS v < 2, B AS v > 2, C AS w > 0",
+    f"{HEAD} LAST(id) AS z, FIRST(id) AS f, MATCH_ERRORS() AS e PATTERN (A B & C) {WINDOW} APPROX 1 ALL MATCHES DEFINE A AS v < 2, B AS v > 2, C AS w > A.w",
+    f"{HEAD} MISSING() AS m ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B ~N & C D) WINDOW 4 ROWS APPROX 1 DEFINE A AS v < 2, B AS v > 2, C AS w > 1, D AS w > C.w, N AS v = 0",
 ]
 BUNDLES = [
     f"{HEAD} BUNDLE_START() AS s, BUNDLE_END() AS z, BUNDLE_SIZE() AS c, MATCH_NUMBER() AS n PATTERN (A B C) WINDOW INTERVAL '3' MICROSECONDS APPROX 1 MATCH BUNDLES "
@@ -165,6 +169,10 @@ def in_order(case: approx_cases.Case) -> str:
     return case.with_(unit=None).to_sql().replace(f"ORDER BY t{' DESC' if case.descending else ''}, id", "ORDER BY id")
 
 
+def approximate_sides(rng: random.Random) -> str:
+    return in_order(sides_cases.random_case(rng))
+
+
 def anchored(rng: random.Random, text: str) -> str:
     """Sometimes the clause of matches that begin with their partition."""
     return text.replace("PATTERN (", "PATTERN (^ ", 1) if rng.random() < 0.4 and "|" not in text.split("PATTERN (")[1].splitlines()[0] else text
@@ -197,7 +205,7 @@ def told_at_once(rng: random.Random) -> str:
 
 KINDS = {"adjacent rows": (adjacent_rows, 13, 20), "event selection": (event_selection, 15, 20), "numbers": (numbers_and_graphs, 15, 8), "automata": (automata, 15, 20),
          "told at once": (told_at_once, 15, 20),
-         "approximate": (approximate, 20, 8), "ends of matches": (ends_of_matches, 10, 4), "ends of approximate matches": (ends_of_approximate_matches, 7, 15)}  # fmt: skip
+         "approximate": (approximate, 20, 8), "approximate sides": (approximate_sides, 8, 8), "ends of matches": (ends_of_matches, 10, 4), "ends of approximate matches": (ends_of_approximate_matches, 7, 15)}  # fmt: skip
 
 
 def compared_of_kind(kind: str, seed: int) -> None:

@@ -22,6 +22,7 @@ from sparkcep.tracing.kinds import approximate, listing, ranked
 from sparkcep.tracing.kinds.kinds import explain_rows
 from sparkcep.tracing.kinds.ranked import RankList
 from tests.oracle import approx, expr, pattern, selection
+from tests.oracle.approx_sides import Conjoined
 from tests.property.topk.ranking_cases import window_starts
 from tests.property.tracing.why_cases import frozen
 from tests.selection import first
@@ -163,20 +164,24 @@ def test_ranks_equal_all_matches_sorted(seed):
 # -- APPROX ---------------------------------------------------------------------------------------------------------------
 
 
-def random_approximate(rng: random.Random):
+def random_approximate(rng: random.Random, conjoined: bool):
     """A random clause with APPROX: the oracle's query for each k, and the clause's text."""
     names = ["A", "B", "C"][: rng.choice([2, 3, 3])]
+
+    def part(names, depth):
+        return pattern.random_pattern(rng, names, depth, permute=False, exclude=False, anchors=False, empty=False)
+
     while True:
-        p = pattern.random_pattern(rng, names, rng.choice([1, 2, 2]), permute=False, exclude=False, anchors=False, empty=False)
+        p = ("and", [part(["A", "B"], 1), part(rng.choice([["C"], names]), 1)]) if conjoined else part(names, rng.choice([1, 2, 2]))
         cost = approx.cost_of_nothing(p, {})
         if cost >= 2:
             break
     defines = {name: expr.random_condition(rng, name, names, rng.choice(["row", "row", "prev"])) for name in pattern.variables(p) if rng.random() < 0.8}
     window = rng.choice([None, ("rows", 3), ("rows", 4), ("range", 3)])
-    strategy = rng.choice([selection.ANY, selection.ANY, selection.STRICT, selection.NEXT])
-    report = rng.choice(["", "", "PROXY MATCHES PER ERROR", "ALL MATCHES"])
+    strategy = selection.ANY if conjoined else rng.choice([selection.ANY, selection.ANY, selection.STRICT, selection.NEXT])
+    report = rng.choice(["", "", "ALL MATCHES" if conjoined else "PROXY MATCHES PER ERROR", "ALL MATCHES"])
     k = min(rng.choice([0, 0, 1, 2]), int(cost) - 1)
-    if rng.random() < 0.3:  # PROXY MATCHES leaves many matches out
+    if not conjoined and rng.random() < 0.3:  # PROXY MATCHES leaves many matches out
         p, window, strategy, report, k, cost = ("cat", [("var", "A"), ("var", "B")]), None, selection.ANY, "", 0, 2
         defines = {name: expr.random_condition(rng, name, ["A", "B"], "row") for name in "AB"}
     text = " ".join([
@@ -184,7 +189,8 @@ def random_approximate(rng: random.Random):
         "" if window is None else f"WINDOW {window[1]}{' ROWS' if window[0] == 'rows' else ''}",
         f"APPROX {k} {report}", "DEFINE " * bool(defines) + ", ".join(f"{v} AS {expr.to_sql(e)}" for v, e in defines.items()),
     ])  # fmt: skip
-    queries = [approx.Approx(p, defines, strategy, Fraction(k + more), {}, window, {}, 7, 60_000) for more in range(3) if k + more < cost]
+    bounds = [Fraction(k + more) for more in range(3) if k + more < cost]
+    queries = [Conjoined(p, defines, bound, {}, window) if conjoined else approx.Approx(p, defines, strategy, bound, {}, window, {}, 7, 60_000) for bound in bounds]
     return text, k, queries, report
 
 
@@ -221,8 +227,9 @@ def compared_errors(text: str, k: int, queries: list, report: str, rows: list[di
 def test_errors_equal_all_trajectories(seed):
     rng, counts, tried = random.Random(seed), Counter(), 0
     while tried < CLAUSES:
-        text, k, queries, report = random_approximate(rng)
-        rows = expr.random_rows(rng, rng.choice([4, 5, 6, 7]))
+        conjoined = rng.random() < 0.2
+        text, k, queries, report = random_approximate(rng, conjoined)
+        rows = expr.random_rows(rng, rng.choice([4, 5] if conjoined else [4, 5, 6, 7]))
         try:
             compared_errors(text, k, queries, report, rows, counts)
         except selection.Budget:
