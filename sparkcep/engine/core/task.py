@@ -17,6 +17,7 @@ from sparkcep.engine.core.errors import Failures
 from sparkcep.engine.output.columns_out import leaf_type
 from sparkcep.errors import ClauseError
 from sparkcep.kernels.common import layout
+from sparkcep.plan.json import wrong
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.reach import Reach
 from sparkcep.plan.records import LeafSpec
@@ -140,6 +141,8 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
     fields += [pa.field(name, _leaf_type(plan, name, spec, schema)) for name, spec in plan.leaves]
     if plan.given:
         named = {f.name: f for f in fields}
+        if not named.keys() >= set(plan.given):
+            raise wrong("it returns columns that the engine does not have")
         fields = [named[name] for name in plan.given]
     return pa.schema(fields)
 

@@ -51,7 +51,7 @@ def freeze(spark, found: Sequence[Case]) -> None:
     """Gives each case the columns of its question, computed by one Spark job over the rows of all cases."""
     rows = [[row[name] for name in ("p", "id", "v", "w", "s")] for case in found for row in case.rows]
     spark.createDataFrame(rows, "p int, id int, v int, w int, s string").createOrReplaceTempView(TABLE)
-    wanted = [dict(reversed(text.rsplit(" AS ", 1)) for text in row_columns(case.question)) for case in found]
+    wanted = [dict(reversed(text.rsplit(" AS ", 1)) for text in row_columns(case.question, TABLE)) for case in found]
     texts = {text: f"u{i}" for i, text in enumerate(dict.fromkeys(text for columns in wanted for text in columns.values()))}
     table = spark.sql(f"SELECT p AS __case, {', '.join(f'{text} AS {name}' for text, name in texts.items())} FROM {TABLE}").toArrow()
     for number, (case, columns) in enumerate(zip(found, wanted, strict=True)):
