@@ -23,6 +23,7 @@ from sparkcep.plan.limits import MAX_CELLS, MAX_PERMUTE, MAX_TREE, MAX_VARIABLES
 from sparkcep.plan.options import common_unit
 from sparkcep.plan.records import (
     OF_COLUMN,
+    WAY,
     Aggregate,
     Approx,
     Arcs,
@@ -503,12 +504,23 @@ def _are_arcs(arcs: Arcs, automaton: Automaton) -> bool:
     return arcs.columns == input_columns(len(automaton.parameters), len(arcs.keys), len(arcs.came), arcs.texts)
 
 
+def _has_own_ways(automaton: Automaton) -> bool:
+    """Whether only the kernel writes the register of type WAY, whose value is an index."""
+    if any(register.type == WAY for register in automaton.declared):
+        return False
+    last = len(automaton.declared)
+    return not automaton.by_ways or (
+        automaton.registers[last].initial == Lit("lit", "int", "0") and all(item.register < last for arc in automaton.arcs for item in arc.sets)
+    )
+
+
 def _is_automaton(automaton: Automaton, variables: int) -> bool:
     """Whether the labels, EMIT columns and parameters that arcs name exist."""
     emits, parameters = len(automaton.emits), len(automaton.parameters)
     return (
         max(len(automaton.registers), emits, parameters) <= MAX_VARIABLES
         and all(register.type not in OF_COLUMN or register.like for register in automaton.registers)
+        and _has_own_ways(automaton)
         and all(
             arc.label < variables + automaton.by_ways
             and len(arc.emits) in (0, emits)

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,39 @@ def test_a_skip_that_the_other_options_exclude_is_refused(clause):
             continue
         with pytest.raises(ClauseError, match="was not made by the rewriter"):
             Plan.from_json(text)
+
+
+def _set(registers, arcs):
+    arcs[0]["sets"][0]["register"] = 1
+
+
+def _begin(registers, arcs):
+    registers[1]["initial"]["text"] = "7"
+
+
+def _declare(registers, arcs):
+    registers[0] |= {"type": "way"}
+
+
+@pytest.mark.parametrize("change", [_set, _begin, _declare])
+def test_a_number_of_rows_that_a_kernel_did_not_write_is_refused(change):
+    """The last register of AUTOMATON BY ROWS is an index. A made-up number could be outside of its table, or lead in a circle."""
+    clause = "ORDER BY id MEASURES n AS n AUTOMATON BY ROWS (REGISTER n INT = 0 STATE q START, f FINAL ARC A FROM q TO f WHEN v > 0 SET n = n + 1)"
+    text = make_plan(parse_clause(clause)).to_json()
+    whole = json.loads(text)
+    registers, arcs = whole["automaton"]["registers"], whole["automaton"]["arcs"]
+    assert [register["type"] for register in registers] == ["int", "way"] and Plan.from_json(text)
+    change(registers, arcs)
+    with pytest.raises(ClauseError, match="was not made by the rewriter"):
+        Plan.from_json(json.dumps(whole))
+
+
+def test_columns_that_the_engine_lacks_are_refused():
+    plan = make_plan(parse_clause("PARTITION BY p ORDER BY id MEASURES FIRST(v) AS x PATTERN (A) DEFINE A AS v > 0"))
+    partitions = {1: [{"p": 1, "id": 1, "v": 2, "w": 0, "s": "a"}]}
+    assert match_table(replace(plan, given=plan.given[:1]), inputs(plan, partitions)).num_rows == 1
+    with pytest.raises(ClauseError, match="columns that the engine does not have"):
+        match_table(replace(plan, given=("empty",)), inputs(plan, partitions))
 
 
 @pytest.mark.slow
