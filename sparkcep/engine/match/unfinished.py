@@ -405,6 +405,6 @@ def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Returns the clock in the type of the order column. Raises MatchRuntimeError if it cannot be cast."""
     try:
         return column if column.type == target else column.cast(target)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         message = f"AS OF is of type {column.type}, which is not a time of the first ORDER BY expression, of type {target}. Write a value of that type"
         raise MatchRuntimeError("UNFINISHED", message, sqlstate="22018") from error

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import random
 
+import pyarrow as pa
 import pytest
 
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.factory import match_table
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.unfinished import CLOCK
 from tests.oracle import measures
 from tests.oracle.unfinished import UNFINISHED
 from tests.property.random_cases import by_the_engine, difference
@@ -68,3 +74,13 @@ def test_a_negation_on_the_match_that_no_row_fulfils_ends_no_run():
 EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH PATTERN (~(M M) A A ~K A A) WINDOW 5 ROWS DEFINE A AS s <> 'c', M AS v = 0, K AS v = M.v"""
     rows = [{"id": i, "t": i, "v": 0, "w": 0, "s": s} for i, s in enumerate("dbcb")]
     assert by_the_engine(clause, {1: rows}) == {1: [{"n": 3}]}
+
+
+@pytest.mark.parametrize("clock", [pa.array([1.5]), pa.array(["yesterday"]), pa.array([True])])
+def test_a_clock_of_another_type_is_an_error(clock):
+    """A DataFrame may name any column as the clock. Arrow has no cast for some types, and no value for others."""
+    clause = "ORDER BY t MEASURES MATCH_STATUS() AS st ONE ROW PER MATCH SHOW UNFINISHED MATCHES AS OF x PATTERN (A B) WINDOW INTERVAL '1' DAY"
+    plan = make_plan(parse_clause(clause.replace("AS OF x", "AS OF current_timestamp()")))
+    table = pa.table({"__o0": pa.array([1], pa.timestamp("us", "UTC")), CLOCK: clock})
+    with pytest.raises(MatchRuntimeError, match="AS OF is of type"):
+        match_table(plan, table)
