@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CASE_FILES = sorted((ROOT / "tests" / "cases").rglob("*.test"))
 # what sqlglot's own parser does not know: arguments of a table function behind TABLE(...), QUERY behind DESCRIBE, a stream's
 # WATERMARK
-UNREAD = ("TABLE(t) PARTITION BY", "TABLE(ticks) PARTITION BY", "DESCRIBE QUERY", "STREAM ticks WATERMARK", 'PARTITION BY "k"')  # names in double quotes need a setting
+UNREAD = ("TABLE(t) PARTITION BY", "TABLE(ticks) PARTITION BY", "DESCRIBE QUERY", "STREAM ticks WATERMARK", "STREAM beats WATERMARK", "STREAM order_events WATERMARK", 'PARTITION BY "k"')  # names in double quotes need a setting
 COMMANDS = ("EXPLAIN", "EXECUTE")  # kept as their text, as in sqlglot
 
 CLAUSE = """MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts DESC NULLS LAST
