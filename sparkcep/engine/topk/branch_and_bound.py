@@ -16,6 +16,7 @@ from sparkcep.columns.arrays import numbered
 from sparkcep.engine.output.score_program import program_of
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
 from sparkcep.kernels.topk import branch_and_bound as mk
+from sparkcep.plan.json import wrong
 
 _FALLING_OPERANDS = {"-": (1, -1), "neg": (-1,)}
 
@@ -197,7 +198,7 @@ def _room(m: int, n: int, k: int, depth: int) -> mk.SearchRoom:
 
 
 def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
-    """Returns the direction of each stratum. int64 (strata). Raises ValueError if the score is not monotone.
+    """Returns the direction of each stratum. int64 (strata). Raises ClauseError if the score is not monotone.
 
     It is 1 if a larger weight makes the score larger, -1 if smaller, and 0 if the score does not depend on the stratum.
     """
@@ -206,7 +207,7 @@ def rising_leaves(tree: tuple, strata: int) -> np.ndarray:
     def visit(node: tuple, direction: int) -> None:
         if node[0] == "leaf":
             if rising[node[1]] == -direction:
-                raise ValueError(f"not monotone in stratum {node[1]}")
+                raise wrong("its score rises and falls with one number")
             rising[node[1]] = direction
         elif node[0] != "lit":
             for operand, turned in zip(node[1:], _directions(node)):

@@ -14,6 +14,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.factory import match_table
+from sparkcep.engine.topk.branch_and_bound import rising_leaves
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
@@ -119,6 +120,12 @@ def test_columns_that_the_engine_lacks_are_refused():
     assert match_table(replace(plan, given=plan.given[:1]), inputs(plan, partitions)).num_rows == 1
     with pytest.raises(ClauseError, match="columns that the engine does not have"):
         match_table(replace(plan, given=("empty",)), inputs(plan, partitions))
+
+
+def test_a_score_that_rises_and_falls_with_a_number_is_refused():
+    assert rising_leaves(("-", ("leaf", 0), ("leaf", 1)), 2).tolist() == [1, -1]
+    with pytest.raises(ClauseError, match="rises and falls"):
+        rising_leaves(("-", ("leaf", 0), ("leaf", 0)), 1)
 
 
 @pytest.mark.slow
