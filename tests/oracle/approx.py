@@ -397,8 +397,8 @@ class _Partition:
         self.left = query.budget
         self.order = pattern.variables(query.pattern)
         self.values = {}
-        self.local = {v: [c for c in some if _row_local(c, v)] for v, some in query.conjuncts.items()}
-        self.running = {v: [c for c in some if not _row_local(c, v)] for v, some in query.conjuncts.items()}
+        self.local = {v: [c for c in some if row_local(c, v)] for v, some in query.conjuncts.items()}
+        self.running = {v: [c for c in some if not row_local(c, v)] for v, some in query.conjuncts.items()}
         self.names = {id(c): _named(c) for some in query.conjuncts.values() for c in some}
 
     def trajectories(self) -> list[Trajectory]:
@@ -501,13 +501,7 @@ class _Partition:
         return False
 
     def inside(self, window, first, last) -> bool:
-        if window is None:
-            return True
-        kind, size = window
-        if kind == "rows":
-            return last - first < size
-        begin, end = self.times[first], self.times[last]
-        return begin is not None and end is not None and abs(end - begin) < size
+        return inside(window, self.times, first, last)
 
     # --- conditions
 
@@ -620,12 +614,23 @@ def _takes(left, length):
         yield from _takes(rest, length)
 
 
-def _row_local(e, variable) -> bool:
+def inside(window, times, first, last) -> bool:
+    """Whether two rows lie in one window: None, ("rows", n) or ("range", size)."""
+    if window is None:
+        return True
+    kind, size = window
+    if kind == "rows":
+        return last - first < size
+    begin, end = times[first], times[last]
+    return begin is not None and end is not None and abs(end - begin) < size
+
+
+def row_local(e, variable) -> bool:
     """Does the conjunct of `variable` look at nothing but its row and that row's neighbours in the partition?"""
     if not isinstance(e, tuple):
         return True
     if e[0] in ("agg", "classifier", "match_number", "prior", "running", "final"):
         return False
     if e[0] == "nav":
-        return e[1:4] == ("LAST", variable, 0) and _row_local(e[4], variable)
-    return all(_row_local(part, variable) for part in e[1:])
+        return e[1:4] == ("LAST", variable, 0) and row_local(e[4], variable)
+    return all(row_local(part, variable) for part in e[1:])

@@ -20,6 +20,7 @@ from fractions import Fraction
 from itertools import permutations, product
 
 from . import expr, pattern
+from .approx import inside, row_local
 from .selection import Budget, _conjunct, _conjuncts, _named
 
 
@@ -147,7 +148,7 @@ class _Partition:
             if sum(way.cost for way in ways) > query.k:
                 continue
             pairs = tuple(sorted({pair for way in ways for pair in way.pairs}, key=lambda pair: (pair[0], query.order.index(pair[1]))))
-            if not pairs or not self.inside(query.window, pairs[0][0], pairs[-1][0]):
+            if not pairs or not inside(query.window, self.times, pairs[0][0], pairs[-1][0]):
                 continue
             error = self.error(ways, pairs)
             if error is None or error > query.k:
@@ -209,7 +210,7 @@ class _Partition:
                 opened.append(len(pairs))
             elif item[0] == "close":
                 group = pairs[opened.pop() :]
-                if group and not self.inside(("range", item[1]), group[0][0], group[-1][0]):
+                if group and not inside(("range", item[1]), self.times, group[0][0], group[-1][0]):
                     return None
             elif item[0] == "start":
                 if pairs:
@@ -236,9 +237,9 @@ class _Partition:
         error = sum((way.cost for way in ways), Fraction(0))
         for variable, before, later in (negation for way in ways for negation in way.negations):
             if before is None:
-                between = [row for row in range(later) if self.inside(query.window, row, pairs[-1][0])]
+                between = [row for row in range(later) if inside(query.window, self.times, row, pairs[-1][0])]
             elif later is None:
-                between = [row for row in range(before + 1, len(self.rows)) if self.inside(query.window, pairs[0][0], row)]
+                between = [row for row in range(before + 1, len(self.rows)) if inside(query.window, self.times, pairs[0][0], row)]
             else:
                 between = range(before + 1, later)
             conditions = self.conditions(variable, waived)
@@ -274,29 +275,10 @@ class _Partition:
 
     def locally(self, variable, row) -> bool:
         """The conjuncts that look at nothing but the row and its neighbours."""
-        alone = [c for c in self.query.conjuncts.get(variable, ()) if _local(c, variable)]
+        alone = [c for c in self.query.conjuncts.get(variable, ()) if row_local(c, variable)]
         return all(expr.evaluate(c, expr.Context(self.rows, row, (variable,), None, {}, (row,), row)) is True for c in alone)
 
     def context(self, pairs, here, before=None):
         pairs = sorted(pairs, key=lambda pair: (pair[0], self.query.order.index(pair[1])))
         positions, labels = tuple(row for row, _ in pairs), tuple(v for _, v in pairs)
         return expr.Context(self.rows, positions[0], labels, None, self.query.subsets, positions, here, before)
-
-    def inside(self, window, first, last) -> bool:
-        if window is None:
-            return True
-        kind, size = window
-        if kind == "rows":
-            return last - first < size
-        begin, end = self.times[first], self.times[last]
-        return begin is not None and end is not None and abs(end - begin) < size
-
-
-def _local(e, variable) -> bool:
-    if not isinstance(e, tuple):
-        return True
-    if e[0] in ("agg", "classifier", "match_number", "prior", "running", "final"):
-        return False
-    if e[0] == "nav":
-        return e[1:4] == ("LAST", variable, 0) and _local(e[4], variable)
-    return all(_local(part, variable) for part in e[1:])

@@ -78,7 +78,7 @@ EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH PATTERN (~(M M) A A ~K A A) WIND
 
 @pytest.mark.parametrize("clock", [pa.array([1.5]), pa.array(["yesterday"]), pa.array([True])])
 def test_a_clock_of_another_type_is_an_error(clock):
-    """A DataFrame may name any column as the clock. Arrow has no cast for some types, and no value for others."""
+    """A DataFrame may name any column as the clock. Arrow cannot cast some types, and some values of others."""
     clause = "ORDER BY t MEASURES MATCH_STATUS() AS st ONE ROW PER MATCH SHOW UNFINISHED MATCHES AS OF x PATTERN (A B) WINDOW INTERVAL '1' DAY"
     plan = make_plan(parse_clause(clause.replace("AS OF x", "AS OF current_timestamp()")))
     table = pa.table({"__o0": pa.array([1], pa.timestamp("us", "UTC")), CLOCK: clock})

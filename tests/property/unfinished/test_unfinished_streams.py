@@ -26,7 +26,7 @@ def test_engine_and_oracle_agree_at_every_watermark(seed):
 
 
 def test_a_match_waits_for_its_closing_negation_beside_a_row_that_a_loop_takes():
-    """The row is no reason to report the match: the window of the negation is open."""
+    """The row does not report the match, because the window of the negation is open."""
     assert compared(random.Random("law 3 39 3"), Counter()) is None
 
 
