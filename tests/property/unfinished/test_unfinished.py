@@ -76,6 +76,14 @@ EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH PATTERN (~(M M) A A ~K A A) WIND
     assert by_the_engine(clause, {1: rows}) == {1: [{"n": 3}]}
 
 
+def test_an_open_run_is_shown_instead_of_a_longer_one_that_timed_out():
+    """B A needs another B within 3. B alone is still waiting for C."""
+    clause = """PARTITION BY p ORDER BY t, id MEASURES MATCH_STATUS() AS st, count(*) AS n ONE ROW PER MATCH SHOW UNFINISHED MATCHES AS OF 9 AFTER MATCH SKIP TO NEXT ROW
+EVENT SELECTION SKIP TILL NEXT MATCH PATTERN ((((A | B A)* B) WITHIN 3) C D) DEFINE A AS s = 'd', B AS s = 'b', C AS s = 'c'"""
+    rows = [{"id": i, "t": t, "v": 0, "w": 0, "s": s} for i, (t, s) in enumerate([(1, "b"), (3, "d")])]
+    assert by_the_engine(clause, {1: rows}) == {1: [{"st": "OPEN", "n": 1}, {"st": "TIMED OUT", "n": 1}]}
+
+
 @pytest.mark.parametrize("clock", [pa.array([1.5]), pa.array(["yesterday"]), pa.array([True])])
 def test_a_clock_of_another_type_is_an_error(clock):
     """A DataFrame may name any column as the clock. Arrow cannot cast some types, and some values of others."""
