@@ -28,7 +28,7 @@ import numpy as np
 from sparkcep.compiler.net.net import ACCEPT, MAX_NODES, Edge, Move, Net, Way, build, onward, taking
 from sparkcep.compiler.pattern import program as p
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
-from sparkcep.compiler.pattern.epsilon import begins_again, too_complex, visit
+from sparkcep.compiler.pattern.epsilon import StepCounter, begins_again, too_complex, visit
 from sparkcep.plan.plan import Plan
 
 ENDS = (p.CHAR, p.MATCH, p.JOIN, p.AND)  # instructions where epsilon steps end
@@ -167,11 +167,14 @@ class Sides:
     def __init__(self, program: p.Program) -> None:
         self.program = program
         self.code = program.code.tolist()
+        self.counter = StepCounter()
 
     def moves(self, state: tuple, initial: bool) -> list[Move]:
         tree, last, run = state
         moves = self.leaving(tree, run)
         numbers = {key: i for i, key in enumerate(moves)}
+        self.counter.begin()
+        self.counter.count(sum(len(found.group.members) for found in moves.values()))
         return [self.move(found, last, tuple(dict.fromkeys(numbers[g.key] for g in found.group.members))) for found in moves.values()]
 
     def leaving(self, tree: tuple, run: Any) -> dict[tuple, Found]:
@@ -232,6 +235,7 @@ class Sides:
             out += takes
             ends.append([f for f in found if not f.takes])
         for chosen in product(*ends):
+            self.counter.count()
             passed, left = way, omitted
             for f in chosen:  # negations count from a side's last row, so a side without rows drops them
                 checks = () if f.fresh else f.way.checks
@@ -246,7 +250,7 @@ class Sides:
         ``behind``: whether the instruction directly follows a row.
         """
         out: list[Found] = []
-        group = _Group(begins_again(self.program, reached.way.pc, reached.way.regs) if behind and not fresh else None, [])
+        group = _Group(begins_again(self.program, reached.way.pc, reached.way.regs, self.counter) if behind and not fresh else None, [])
         for at in self.reached(reached, fresh, scope):
             way = at.way
             op, a, _, _ = self.code[way.pc]
@@ -271,7 +275,7 @@ class Sides:
                 return []
             return onward(self.program, way, fresh, False, scope.base)
 
-        visit(begin.way, follow)
+        visit([begin.way], follow, self.counter)
         return out
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sparkcep.compiler.net.net import ACCEPT, MAX_NODES, Edge, Move, Net, Way, build, mask_of, onward, taking
 from sparkcep.compiler.pattern import program as p
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
-from sparkcep.compiler.pattern.epsilon import begins_again, visit
+from sparkcep.compiler.pattern.epsilon import StepCounter, begins_again, visit
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import has
 
@@ -71,14 +71,15 @@ class _Plain:
         self.code = program.code.tolist()
         self.merge = merge
         self.next_match = next_match
+        self.counter = StepCounter()
 
     def moves(self, state: tuple, initial: bool) -> list[Move]:
         """The moves in preference order. With ``merge``, moves that differ only in the target become one."""
-        found: dict[tuple, tuple[Edge, list, int]] = {}
+        found: dict[tuple, tuple[Edge, dict, int]] = {}
         done = False  # the match is complete without a condition, so later completions add nothing
-        for config in state:
-            again = begins_again(self.program, *config) if self.next_match and not initial else None
-            for way in self._ways(*config, initial):
+        for configs in [state] if self.merge else [(config,) for config in state]:
+            again = begins_again(self.program, *configs[0], self.counter) if self.next_match and not initial else None
+            for way in self._ways(configs, initial):
                 passed = again is not None and (way.pc, way.regs) not in again
                 if self.code[way.pc][0] == p.MATCH:
                     edge, target, place = Edge(ACCEPT, cost=0), None, 0
@@ -90,13 +91,13 @@ class _Plain:
                     target, place = (pc, way.regs | raised), way.pc
                 edge = edge._replace(negated=mask_of(way.checks), start=way.start, end=way.end)
                 edge = edge._replace(passed=int(passed and edge.variable != ACCEPT))
-                targets = found.setdefault((edge,) if self.merge else (edge, target), (edge, [], place))[1]
-                if target is not None and target not in targets:
-                    targets.append(target)
+                targets = found.setdefault((edge,) if self.merge else (edge, target), (edge, {}, place))[1]
+                if target is not None:
+                    targets[target] = None
         return [Move(edge, tuple(targets), place=place) for edge, targets, place in found.values()]
 
-    def _ways(self, pc: int, regs: int, initial: bool) -> list[Way]:
-        """The ways to instructions that take a row or complete the match, in preference order."""
+    def _ways(self, configs: tuple, initial: bool) -> list[Way]:
+        """The ways from configurations to instructions that take a row or complete the match, in preference order, each once."""
         out: list[Way] = []
 
         def follow(way: Way) -> list[Way]:
@@ -107,5 +108,5 @@ class _Plain:
                 out.append(way)
             return []
 
-        visit(Way(pc, regs), follow)
+        visit([Way(*config) for config in configs], follow, self.counter)
         return out

@@ -33,7 +33,7 @@ from sparkcep.compiler.net.net import ACCEPT, E_VAR, MAX_NODES, Edge, Move, Net,
 from sparkcep.compiler.net.variable_copies import Copies, Guess
 from sparkcep.compiler.pattern import program as p
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
-from sparkcep.compiler.pattern.epsilon import MAX_CHOICES, begins_again, too_complex
+from sparkcep.compiler.pattern.epsilon import StepCounter, begins_again
 from sparkcep.plan.facts import written_out
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx
@@ -168,6 +168,7 @@ class _Skipping:
         self.copies = copies
         self.merge = merge
         self.next_match = next_match
+        self.counter = StepCounter()
         self.skipped: dict[tuple[int, ...], int] = {(): 0}
 
     def moves(self, state: tuple[Config, ...], initial: bool) -> list[Move]:
@@ -213,7 +214,7 @@ class _Skipping:
         """
         guess = self.copies.guesses[config.guess]
         out = []
-        again = begins_again(self.program, config.pc, config.regs) if self.next_match and not initial else None
+        again = begins_again(self.program, config.pc, config.regs, self.counter) if self.next_match and not initial else None
         for found in self._reached(config, guess, initial):
             way = found.way
             if self.code[way.pc][0] == p.MATCH:
@@ -265,15 +266,13 @@ class _Skipping:
         out: dict[tuple[Way, int], _Reached] = {}
         best: dict[tuple[Way, int], int] = {}
         stack = [_Reached(Way(config.pc, config.regs), config.missed, config.cost)]
-        visits = 0
+        self.counter.begin()
         while stack:
             item = stack.pop()
             if best.get(item.place, self.approx.bound + 1) <= item.cost:
                 continue
             best[item.place] = item.cost
-            visits += 1
-            if visits > MAX_CHOICES:
-                raise too_complex("this pattern has too many choices at one row")
+            self.counter.count()
             if self.code[item.way.pc][0] in (p.CHAR, p.MATCH):
                 out.pop(item.place, None)
                 out[item.place] = item

@@ -26,7 +26,6 @@ from sparkcep.compiler.net.conjunction import ENDS, Found, Omitted, Reached, Sco
 from sparkcep.compiler.net.net import MAX_NODES, Move, Net, build, onward
 from sparkcep.compiler.net.variable_copies import Copies
 from sparkcep.compiler.pattern import program as p
-from sparkcep.compiler.pattern.epsilon import MAX_CHOICES, too_complex
 from sparkcep.plan.plan import Plan
 
 START = ((), (), None)
@@ -135,16 +134,15 @@ class _SkippingSides(Sides):
 
     def reached(self, begin: Reached, fresh: bool, scope: Scope) -> list[Reached]:
         """As in the base class, with variables left out. Each place is reached at its least cost."""
-        bound, out, best, stack, visits = self.approx.bound - scope.run.cost, {}, {}, [begin], 0
+        bound, out, best, stack = self.approx.bound - scope.run.cost, {}, {}, [begin]
+        self.counter.begin()
         while stack:
             item = stack.pop()
             place, rank = (item.way, item.omitted.missed), _rank(item.omitted)
             if item.omitted.cost > bound or (place in best and best[place] <= rank):
                 continue
             best[place] = rank
-            visits += 1
-            if visits > MAX_CHOICES:
-                raise too_complex("this pattern has too many choices at one row")
+            self.counter.count()
             if self.code[item.way.pc][0] in ENDS:
                 out.pop(place, None)
                 out[place] = item

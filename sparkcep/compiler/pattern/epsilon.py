@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from sparkcep.compiler.pattern import program as p
 from sparkcep.errors import LIMIT, ClauseError
 
-MAX_CHOICES = 100_000
+MAX_CHOICES = 100_000  # at one row
+MAX_CHOICES_OF_NET = 300_000
 
 # The effect of a way on the registers of its loop or permutation: none; one more iteration of a loop, or its exit; the start of
 # a loop or permutation, or a finished iteration; element n of a permutation (ELEMENT + n).
@@ -24,19 +25,41 @@ def too_complex(message: str, line: int = 0, column: int = 0, text: str = "") ->
     return ClauseError("PATTERN_TOO_COMPLEX", message, sqlstate=LIMIT, line=line, column=column, fragment=text)
 
 
-def visit(start: tuple, follow: Callable[[tuple], Iterable[tuple]]) -> None:
-    """Visits an item and everything reachable from it, depth first and each item once.
+class StepCounter:
+    """Counts the epsilon steps that building a net takes, so that no pattern keeps a builder busy for long."""
 
-    ``follow`` returns the successors of an item in preference order. Raises ClauseError after ``MAX_CHOICES`` items.
+    def __init__(self) -> None:
+        self._at_row = 0
+        self._of_net = 0
+
+    def begin(self) -> None:
+        """Begins the ways from another state."""
+        self._at_row = 0
+
+    def count(self, steps: int = 1) -> None:
+        """Counts steps. Raises ClauseError beyond ``MAX_CHOICES`` steps from one state, or ``MAX_CHOICES_OF_NET`` in all."""
+        self._at_row += steps
+        self._of_net += steps
+        at_row = self._at_row > MAX_CHOICES
+        if at_row or self._of_net > MAX_CHOICES_OF_NET:
+            place = " at one row" if at_row else ""
+            raise too_complex(f"this pattern has too many choices{place}; use smaller bounds, or fewer optional parts in a repeated group")
+
+
+def visit(starts: Iterable[tuple], follow: Callable[[tuple], Iterable[tuple]], counter: StepCounter) -> None:
+    """Visits items and everything reachable from them, depth first and each item once.
+
+    ``follow`` returns the successors of an item in preference order. Raises ClauseError if there are too many items.
     """
-    stack, seen = [start], set()
+    counter.begin()
+    seen = set()
+    stack = list(reversed(list(starts)))
     while stack:
         item = stack.pop()
         if item in seen:
             continue
         seen.add(item)
-        if len(seen) > MAX_CHOICES:
-            raise too_complex("this pattern has too many choices at one row")
+        counter.count()
         stack.extend(reversed(list(follow(item))))
 
 
@@ -84,7 +107,7 @@ def steps(program: p.Program, pc: int, regs: int, merge: bool) -> list[tuple[int
     return [way for way in found if way is not None]
 
 
-def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int, int]] | None:
+def begins_again(program: p.Program, pc: int, regs: int, counter: StepCounter) -> frozenset[tuple[int, int]] | None:
     """The CHARs that may start a new iteration of the innermost part whose iteration ends here, as (instruction, registers).
 
     None if no iteration ends here, or if the part may not repeat. An iteration has ended only if nothing of it is left, not even an
@@ -96,12 +119,12 @@ def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int,
         op = program.code[pc, 0]
         if pc in program.again:
             body, end = program.again[pc]
-            return _beginning(program, (body, regs), end)
+            return _beginning(program, (body, regs), end, counter)
         if op == p.NEXT:
             ((at, done),) = steps(program, pc, regs, False)
             for body, inside in steps(program, at, done, False):
                 if body == at + 1:
-                    return _beginning(program, (body, inside), pc)
+                    return _beginning(program, (body, inside), pc, counter)
         elif op not in (p.JUMP, p.NOT, p.PERM, p.LOOP):
             return None
         ways = steps(program, pc, regs, False)
@@ -110,7 +133,7 @@ def begins_again(program: p.Program, pc: int, regs: int) -> frozenset[tuple[int,
         pc, regs = ways[0]
 
 
-def _beginning(program: p.Program, body: tuple[int, int], end: int) -> frozenset[tuple[int, int]]:
+def _beginning(program: p.Program, body: tuple[int, int], end: int, counter: StepCounter) -> frozenset[tuple[int, int]]:
     """The CHARs that can begin a loop's body. The body ends at the instruction ``end``."""
     found = set()
 
@@ -125,7 +148,7 @@ def _beginning(program: p.Program, body: tuple[int, int], end: int) -> frozenset
             return [(at, regs) for _, at in program.ands[a][1]]
         return [] if op == p.START else steps(program, pc, regs, False)
 
-    visit(body, follow)
+    visit([body], follow, counter)
     return frozenset(found)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from sparkcep.clause.parser import parse_clause
@@ -22,6 +24,7 @@ from sparkcep.compiler.net.net import (
     Net,
 )
 from sparkcep.compiler.net.skip_net import approximate_automaton
+from sparkcep.compiler.net.skipping_sides import approximate_conjunction
 from sparkcep.compiler.net.variable_copies import with_copies
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
@@ -170,8 +173,20 @@ def test_ambiguous_nets():
     assert selection_automaton(plan_of(f"{NEXT} PATTERN (A | A B)"))[1].ambiguous
 
 
-@pytest.mark.further
-def test_a_pattern_with_too_many_states_is_an_error():
-    many = " ".join(f"(A{i} | B{i})?" for i in range(15))
-    with pytest.raises(ClauseError, match="PATTERN_TOO_COMPLEX"):
-        selection_automaton(plan_of(f"{ANY} PATTERN ((({many}){{2,900}} C){{2,900}})"))
+MANY = " ".join(f"(A{i} | B{i})?" for i in range(15))
+
+
+@pytest.mark.parametrize("build, rest, message", [
+    pytest.param(selection_automaton, f"{ANY} PATTERN ((({MANY}){{2,900}} C){{2,900}})", "too many choices;", marks=pytest.mark.further),
+    pytest.param(selection_automaton, f"{ANY} PATTERN ((A? B?){{3000}} C)", "too many choices;", marks=pytest.mark.further),
+    (selection_automaton, f"{NEXT} PATTERN ((A? B?){{3000}} C)", "more than 4096 states"),
+    (selection_automaton, f"{ANY} PATTERN ((A?){{1000000}} B)", "too many choices at one row"),
+    (conjunction_automaton, f"{ANY} PATTERN ((A? B?){{900}} & C)", "too many choices at one row"),
+    (approximate_conjunction, "WINDOW 9 APPROX 2 PATTERN ((A? B?){900} & C{3})", "more than 4096 states"),
+    pytest.param(
+        partial(approximate_automaton, merge=True), "WINDOW 9 APPROX 2 PATTERN ((A? B?){900} C{3})", "too many choices;", marks=pytest.mark.further
+    ),
+])  # fmt: skip
+def test_a_pattern_with_too_many_choices_or_states_is_an_error(build, rest, message):
+    with pytest.raises(ClauseError, match=f"PATTERN_TOO_COMPLEX.*({message})"):
+        build(*(with_copies(plan_of(rest)) if "APPROX" in rest else [plan_of(rest)]))
