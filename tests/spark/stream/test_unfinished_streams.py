@@ -181,8 +181,8 @@ def test_queries_that_are_killed_twice_report_what_the_definition_says(tmp_path,
         open_at_kills += sum(not ended(folder) for folder in cases)
     with Run(tmp_path, "local[2]", program=PROGRAM) as run:
         assert run.process.wait(900) == 0, (tmp_path / "log").read_text()[-3000:]
-    assert open_at_kills > 1.5 * AT_ONCE
     seen = sum((check(folder, *case) for folder, case in cases.items()), Counter())
+    assert open_at_kills > AT_ONCE
     assert seen["TIMED OUT"] > AT_ONCE and seen["BROKEN"] > 0
 
 
