@@ -41,7 +41,14 @@ from sparkcep.plan.extend.changes import (
 )
 from sparkcep.plan.extend.score import check_ranking, ranking_of, with_branches, with_join
 from sparkcep.plan.extend.sequences import check_objectives, check_updates, named, replaced
-from sparkcep.plan.extend.unfinished import check_unfinished, clock_columns, later_rows, unfinished_of
+from sparkcep.plan.extend.unfinished import (
+    check_unfinished,
+    clock_columns,
+    clock_matters,
+    later_rows,
+    unfinished_of,
+    unread_clock_columns,
+)
 from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
@@ -523,8 +530,9 @@ def inputs(draft: Draft) -> Draft:
     if approx is not None and approx.budget is not None and approx.budget.history is not None:
         used = approx.budget.history
         columns = (*columns, Computed(HISTORY_COLUMN, history_text(used.table.of(draft.clause.text), used.published)))
-    if draft.plan.unfinished is not None:
-        columns = (*columns, *clock_columns(draft.clause, draft.plan, draft.scope))
+    if (shown := draft.plan.unfinished) is not None:
+        read = shown.dated or clock_matters(draft.plan)
+        columns = (*columns, *(clock_columns(draft.clause, draft.plan, draft.scope) if read else unread_clock_columns(draft.plan, columns)))
     return draft.with_(inputs=columns)
 
 

@@ -2,7 +2,7 @@
 
 The clock is the latest time of the whole input, or that of AS OF. A window of an unfinished match that ends by then has ended. It
 arrives as an input column with one value in all rows. Without AS OF the rewriter computes it with a second read of the input
-(:func:`clock_text`).
+(:func:`clock_text`), or leaves it NULL if no output depends on it (:func:`clock_matters`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.options import MICROS, NUMBER, selection
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Computed, Unfinished
+from sparkcep.plan.records import Computed, Unfinished, has
 from sparkcep.plan.scope import RANDOM, Scope
 
 CLOCK = "__clock"  # the input column with the clock
@@ -71,6 +71,25 @@ def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Comput
         return ()
     as_of = clause.unfinished.as_of if clause.unfinished is not None else None
     return (Computed(CLOCK, "" if as_of is None else scope.plain_text(as_of, "AS OF")),)
+
+
+def clock_matters(plan: Plan) -> bool:
+    """Whether the output depends on the clock.
+
+    Without negations and windows of groups, all runs of a start row end with one window, whatever the clock. If rows between are
+    ignored, none of them breaks. Then the clock tells only how and when they end.
+    """
+    shown, chosen = plan.unfinished, plan.selection
+    assert shown is not None and chosen is not None
+    asked = {leaf.spec.kind for leaf in plan.leaves}
+    negated = bool(plan.without) or has(plan.pattern, "not")
+    return shown.report == "TIMEOUT" or chosen.strategy == "STRICT" or len(plan.windows) > 1 or negated or not asked.isdisjoint({"status", "ended"})
+
+
+def unread_clock_columns(plan: Plan, columns: tuple[Computed, ...]) -> tuple[Computed, ...]:
+    """The input column with a clock that is NULL, of the type of the order. ``columns``: the other columns."""
+    assert plan.unfinished is not None
+    return (Computed(CLOCK, f"IF(true, NULL, {dict(columns)[plan.unfinished.order]})"),) if plan.unfinished.clock else ()
 
 
 def later_rows(clause: MatchClause, plan: Plan, columns: tuple[Computed, ...], scope: Scope) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from sparkcep.compiler.net.net import E_NOT, E_VAR, Net
 from sparkcep.compiler.strategy import MAX_RANKED, Strategy, knows_scores, strategy_of
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN
-from sparkcep.plan.extend.unfinished import CLOCK
+from sparkcep.plan.extend.unfinished import CLOCK, clock_matters
 from sparkcep.plan.facts import nullable
 from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
@@ -130,7 +130,12 @@ def _unfinished(plan: Plan, shown: Unfinished) -> list[str]:
     if shown.clock:
         text = dict(plan.inputs)[shown.clock]
         latest = "min" if plan.order[0].descending else "max"
-        found.append(f"clock: AS OF {text}" if text else f"clock: {latest}({dict(plan.inputs)[shown.order]}) of the input, read a second time; AS OF would save it. Over a stream the watermark")
+        if shown.dated:
+            found.append(f"clock: AS OF {text}")
+        elif clock_matters(plan):
+            found.append(f"clock: {latest}({dict(plan.inputs)[shown.order]}) of the input, read a second time; AS OF would save it. Over a stream the watermark")
+        else:
+            found.append("clock: not read, because no measure says how or when an unfinished match ended. Over a stream the watermark")
     if not plan.prefilter:
         found.append("no row is left out before the exchange, because unfinished matches may need it")
     return found

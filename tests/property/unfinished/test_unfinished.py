@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pyarrow as pa
 import pytest
@@ -11,10 +12,11 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.factory import match_table
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.extend.unfinished import CLOCK
+from sparkcep.plan.extend.unfinished import CLOCK, clock_matters
 from tests.oracle import measures
+from tests.oracle.selection import ANY, NEXT
 from tests.oracle.unfinished import UNFINISHED
-from tests.property.random_cases import by_the_engine, difference
+from tests.property.random_cases import by_the_engine, comparable, difference
 from tests.property.unfinished import unfinished_cases
 from tests.property.unfinished.unfinished_cases import OWN, by_laws, random_case
 
@@ -51,6 +53,24 @@ def test_laws_hold(seed):
     found = [difference(case, by_laws) for case in cases(100 + seed)]
     assert [text for text in found if text is not None] == []
     assert len(found) > CASES // 3
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.further) for seed in range(1, 40))])
+def test_a_clock_that_is_not_read_changes_nothing(seed):
+    """Clauses without MATCH_STATUS() and MATCH_ENDED_AT(): AS OF an early and a late time, and without AS OF."""
+    compared = 0
+    for i in range(CASES):
+        rng = random.Random(f"clock {seed} {i}")
+        case = random_case(rng, show=UNFINISHED, shapes=("letters", "plain", "nested"), strategy=rng.choice([NEXT, ANY]), window=("range", rng.randrange(2, 7)))
+        text = re.sub(r"SHOW UNFINISHED MATCHES( AS OF \S+)?", "SHOW UNFINISHED MATCHES", re.sub(r"MATCH_(STATUS|ENDED_AT)\(\) AS \w+(, )?", "", case.text)).replace(", \n", "\n")
+        plan = make_plan(parse_clause(text))
+        if case.failing or not plan.unfinished.clock or clock_matters(plan):
+            continue
+        dated = [text.replace("SHOW UNFINISHED MATCHES", f"SHOW UNFINISHED MATCHES AS OF {at}") for at in (-1000, 1000)]
+        early, late, without = ({p: comparable(rows) for p, rows in by_the_engine(one, case.partitions).items()} for one in (*dated, text))
+        assert early == late == without, text
+        compared += any(map(len, without.values()))
+    assert compared > CASES // 4
 
 
 def test_a_law_that_does_not_hold_is_a_difference(monkeypatch):
