@@ -20,7 +20,7 @@ PER_KEY = 10  # rows of an order or a visitor
 AS_OF = " AS OF TIMESTAMP '2030-01-01'"
 WAYS = {"without": "", "AS OF": f"SHOW UNFINISHED MATCHES{AS_OF}", "second read": "SHOW UNFINISHED MATCHES"}
 GOALS = {"AS OF": 1.2, "second read": 1.4}
-STATUS = ", status"  # behind a way's name: with the measures of the option
+STATUS = ", status"  # part of a way's name: with the measures of the option
 MEASURES = ", MATCH_STATUS() AS status, MATCH_ENDED_AT() AS ended, MATCH_EXPECTED() AS missing"
 SLA = """SELECT * FROM events MATCH_RECOGNIZE (
   PARTITION BY k ORDER BY t

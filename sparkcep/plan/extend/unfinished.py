@@ -76,8 +76,8 @@ def clock_columns(clause: MatchClause, plan: Plan, scope: Scope) -> tuple[Comput
 def clock_matters(plan: Plan) -> bool:
     """Whether the output depends on the clock.
 
-    Without negations and windows of groups, all runs of a start row end with one window, whatever the clock. If rows between are
-    ignored, none of them breaks. Then the clock tells only how and when they end.
+    Without negations and windows of groups, all runs of a start row end with one window. If rows between are ignored, none of them
+    breaks. Then the clock says only how and when they end.
     """
     shown, chosen = plan.unfinished, plan.selection
     assert shown is not None and chosen is not None
