@@ -364,9 +364,14 @@ def _trees(found: Mapping) -> list[tuple]:
     """All trees of conditions and assignments."""
     trees = [tree for condition in found["conditions"] for tree in condition.trees]
     if found["automaton"] is not None:
-        trees += [tree for arc in found["automaton"].arcs for tree in (*arc.fence, *(item.tree for item in arc.sets), *arc.emits)]
-        trees += [register.initial for register in found["automaton"].registers]
+        trees += _of_arcs(found["automaton"])
     return trees
+
+
+def _of_arcs(automaton: Automaton) -> list[tuple]:
+    """The trees of arcs and registers. They read the current row and registers, and no other row of the match."""
+    trees = [tree for arc in automaton.arcs for tree in (*arc.fence, *(item.tree for item in arc.sets), *arc.emits)]
+    return [*trees, *(register.initial for register in automaton.registers)]
 
 
 def _are_windows(found: Mapping) -> bool:
@@ -515,12 +520,13 @@ def _has_own_ways(automaton: Automaton) -> bool:
 
 
 def _is_automaton(automaton: Automaton, variables: int) -> bool:
-    """Whether the labels, EMIT columns and parameters that arcs name exist."""
+    """Whether the labels, EMIT columns and parameters that arcs name exist, and arcs look at nothing else."""
     emits, parameters = len(automaton.emits), len(automaton.parameters)
     return (
         max(len(automaton.registers), emits, parameters) <= MAX_VARIABLES
         and all(register.type not in OF_COLUMN or register.like for register in automaton.registers)
         and _has_own_ways(automaton)
+        and all(part[0] in ("call", "col", "lit", "checked") for tree in _of_arcs(automaton) for part in walk(tree))
         and all(
             arc.label < variables + automaton.by_ways
             and len(arc.emits) in (0, emits)
