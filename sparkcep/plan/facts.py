@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sparkcep.clause import nodes
 from sparkcep.clause.tokens import Span
-from sparkcep.plan.records import Repeat, Within, Without, has, walk
+from sparkcep.plan.records import ALL_ROWS, Repeat, Within, Without, has, walk
 
 MANY = 2  # a number of occurrences: more than one
 
@@ -141,7 +141,8 @@ class _Place(NamedTuple):
 def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
     """The distances that are equal in all matches, by (earlier variable, later variable).
 
-    Rows of a match must be adjacent, and each of the two variables must occur once in the pattern.
+    Rows of a match must be adjacent, and each of the two variables must occur once in the pattern. The first row of the match has
+    the key ALL_ROWS in place of the earlier variable.
     """
     if has(pattern, "and", "not", "within"):
         return {}  # other rows may lie between the rows of such patterns
@@ -172,7 +173,8 @@ def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
 
     place(pattern, 0, 0, ())
     known = {v: at for v, at in places.items() if seen[v] == 1}
-    return {
+    of_first = {(ALL_ROWS, later): Distance(at.rows, True) for later, at in known.items() if at.point == 0 and not at.repeated}
+    return of_first | {
         (earlier, later): Distance(known[later].rows - at.rows, not at.repeated)
         for earlier, at in known.items()
         for later in known

@@ -210,6 +210,9 @@ class ConditionSplitter:
 
     def _fixed(self, row: Row, variable: int) -> Row:
         """The row as a physical neighbour of the candidate row, if their distance is fixed. Otherwise the row itself."""
+        if row.mask == ALL_ROWS and row.which == "F":
+            found = self.distances.get((ALL_ROWS, variable))
+            return row if found is None or row.logical > found.rows else Row("cur", physical=row.physical + row.logical - found.rows)
         if row.logical or row.mask <= 0 or row.mask & row.mask - 1:
             return row
         found = self.distances.get((row.mask.bit_length() - 1, variable))

@@ -7,7 +7,7 @@ import random
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.plan.facts import distances, tree_of
-from sparkcep.plan.records import Repeat
+from sparkcep.plan.records import ALL_ROWS, Repeat
 
 LONGEST = 7
 
@@ -53,7 +53,9 @@ def random_tree(rng: random.Random, depth: int, fresh) -> tuple:
 
 
 def true_of(word: tuple[int, ...], earlier: int, later: int, rows: int, only: bool) -> bool:
-    """Whether at each row of the later variable the last row of the earlier one is so many rows before it."""
+    """Whether at each row of the later variable the last row of the earlier one, or the match's first row, is so many rows before it."""
+    if earlier == ALL_ROWS:
+        return [at for at, variable in enumerate(word) if variable == later] in ([rows], [])
     for at, variable in enumerate(word):
         before = [i for i in range(at) if word[i] == earlier]
         if variable == later and (not before or at - before[-1] != rows or (only and word.count(earlier) != 1)):
@@ -62,20 +64,21 @@ def true_of(word: tuple[int, ...], earlier: int, later: int, rows: int, only: bo
 
 
 def test_distances_hold_in_all_words():
-    rng, claimed = random.Random(1), 0
+    rng, claimed, of_first = random.Random(1), 0, 0
     for _ in range(1500):
         tree = random_tree(rng, 3, itertools.count(1))
         for (earlier, later), (rows, only) in distances(tree).items():
             claimed += 1
+            of_first += earlier == ALL_ROWS and rows > 0
             assert all(true_of(word, earlier, later, rows, only) for word in words(tree)), (tree, earlier, later, rows, only)
-    assert claimed > 1000
+    assert claimed > 1000 and of_first > 300
 
 
 def test_distances_of_some_patterns():
-    wanted = {
-        "A B C": {"AB": (1, True), "AC": (2, True), "BC": (1, True)}, "A+ B C": {"AB": (1, False), "AC": (2, False), "BC": (1, True)}, "A B+ C": {"BC": (1, False)},
-        "(A B)+ C": {"AB": (1, False)}, "A (B C | D) E": {"BC": (1, False)}, "A B? C": {}, "A{2} {- B -}": {"AB": (1, False)}, "PERMUTE(A, B) C": {}, "A B A": {},
+    wanted = {  # ^ is the first row of the match
+        "A B C": {"^A": (0, True), "^B": (1, True), "^C": (2, True), "AB": (1, True), "AC": (2, True), "BC": (1, True)}, "A+ B C": {"AB": (1, False), "AC": (2, False), "BC": (1, True)}, "A B+ C": {"^A": (0, True), "BC": (1, False)},
+        "(A B)+ C": {"AB": (1, False)}, "A (B C | D) E": {"^A": (0, True), "BC": (1, False)}, "A B? C": {"^A": (0, True)}, "A{2} {- B -}": {"AB": (1, False)}, "PERMUTE(A, B) C": {}, "A B A": {"^B": (1, True)},
     }  # fmt: skip
     for pattern, pairs in wanted.items():
         names, tree = tree_of(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN ({pattern})").pattern)
-        assert {names[a] + names[b]: tuple(found) for (a, b), found in distances(tree).items()} == pairs
+        assert {('^' if a == ALL_ROWS else names[a]) + names[b]: tuple(found) for (a, b), found in distances(tree).items()} == pairs
