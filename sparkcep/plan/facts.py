@@ -141,8 +141,8 @@ class _Place(NamedTuple):
 def distances(pattern: tuple) -> dict[tuple[int, int], Distance]:
     """The distances that are equal in all matches, by (earlier variable, later variable).
 
-    Rows of a match must be adjacent, and each of the two variables must occur once in the pattern. The first row of the match has
-    the key ALL_ROWS in place of the earlier variable.
+    Rows of a match must be adjacent, and each of the two variables must occur once in the pattern. ALL_ROWS as the
+    earlier variable is the first row of the match.
     """
     if has(pattern, "and", "not", "within"):
         return {}  # other rows may lie between the rows of such patterns

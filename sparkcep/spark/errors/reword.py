@@ -33,10 +33,12 @@ _PARSED = re.compile(r"\(line (\d+), pos (\d+)\)")  # the end of a ParseExceptio
 _AT = r"(?:; line \d+ pos \d+|; line \d+, column \d+| \(line \d+, pos \d+\))"  # as Spark writes it, or as sparkcep does
 # the part of Spark's message that gives the position, and the text it received or the plan
 _TAIL = re.compile(rf"{_AT}?(?:;\n|\n== SQL|\n== DataFrame|\n=== Streaming Query|\n\n).*|{_AT}$", re.S)
-_STATE = re.compile(r"\.?( SQLSTATE: \w{5})")
+_STATE = re.compile(r" SQLSTATE: \w{5}")
 _NAMES = re.compile(r"`((?:[^`]|``)*)`")
 _KEY = re.compile(r"\b__[po]\d+\b")  # key columns, as the rewriter names them
 _CALL = re.compile(r"[\w`.]+\((\w+)\)")  # a call with one column
+_AGGREGATED = re.compile(r"\b__a\d+\b")  # columns of aggregates that Spark computes, as the rewriter names them
+_OF_LATERAL = "NON_DETERMINISTIC_LATERAL_SUBQUERIES"
 _OWN = MATCH_FUNCTIONS - AGGREGATES
 # functions of pyspark.sql.functions that SQL lacks
 _NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())
@@ -154,7 +156,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement)
+    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement) or _of_key(failure, places, span, statement) or _of_lateral(failure, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -166,8 +168,8 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         message = _hinted(message, _about_measure(failure, places))
     if failure.condition.startswith("UNRESOLVED_COLUMN"):
         message = _hinted(message, _about_outer(places, span, statement))
-    if failure.condition.endswith("NON_DETERMINISTIC_LATERAL_SUBQUERIES"):
-        message = _hinted(_STATE.sub("", message.partition(":\n")[0]) + "".join(m[1] for m in _STATE.finditer(message)), _OF_LATERAL)
+    if failure.condition.endswith(_OF_LATERAL):  # with a plan, and the state after it
+        message = message.partition(":\n")[0] + "." + "".join(_STATE.findall(message))
     if failure.condition == "AMBIGUOUS_REFERENCE" and clause is not None:
         message = _hinted(message, _about_two(failure))
     return ErrorText(statement, message, span)
@@ -321,6 +323,41 @@ def _of_view(statement: str) -> ClauseError:
     return error_at(statement, span.start, span.end, "VIEW", message, UNSUPPORTED)
 
 
+# what to write instead of a key whose type Spark cannot order; {0} is the key
+_PART = "a part of {0} that can be ordered"
+_ORDERED = {
+    "MAP": f"to_json({{0}}), or {_PART}", "GEOMETRY": f"st_asbinary({{0}}), or {_PART}", "GEOGRAPHY": f"st_asbinary({{0}}), or {_PART}",
+    "VARIANT": "to_json({0}), or a part of it, as in variant_get({0}, '$.id', 'string')",
+}  # fmt: skip
+
+
+def _of_key(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """Returns the clause's own error for a key whose type Spark cannot order. Spark's error names the operator that sorts."""
+    clause = places.clause_at(span)
+    if clause is None or not failure.condition.endswith(("INVALID_ORDERING_TYPE", "PARTITION_BY_VARIANT")):
+        return None
+    key = span.of(statement)
+    part = next((part for part, keys in (("PARTITION BY", clause.partition_by), ("ORDER BY", [item.expr for item in clause.order_by])) if key in [e.span.of(clause.text) for e in keys]), None)
+    if part is None:
+        return None
+    found = failure.parameters.get("dataType", "VARIANT").strip('"')
+    advice = _ORDERED.get(re.match(r"\w*", found)[0], _PART).format(key)
+    return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", f"a key of {part} cannot be of type {found}, because Spark does not order its values. Write {advice}", SEMANTIC)
+
+
+def _of_lateral(failure: Failure, statement: str) -> ClauseError | None:
+    """Returns the clause's own error for LATERAL over a clause whose measures Spark aggregates, which is a join there."""
+    if not failure.condition.endswith(_OF_LATERAL) or not _AGGREGATED.search(failure.message):
+        return None
+    words = tokenize(statement)
+    lateral = next((n for n, word in enumerate(words) if word.upper == "LATERAL"), None)
+    if lateral is None:  # in a view that the statement reads
+        return None
+    at = next((word for word in words[lateral:] if word.upper == "MATCH_RECOGNIZE"), words[lateral])
+    message = "a clause whose MEASURES have aggregates that Spark computes, such as percentile, cannot be in LATERAL over several rows. Join it, as in FROM a JOIN (SELECT * FROM t MATCH_RECOGNIZE (...)) AS m ON m.k = a.k"
+    return error_at(statement, at.start, at.end, "LATERAL", message, UNSUPPORTED)
+
+
 def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
     """Returns the clause's own error for two input columns with one name; ALL ROWS PER MATCH cannot return both."""
     if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
@@ -386,11 +423,11 @@ def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError
 
 
 def _hinted(message: str, hint: str) -> str:
+    """Returns Spark's message with the hint before Spark's own words."""
     if not hint or hint in message:
         return message
-    state = list(_STATE.finditer(message))
-    cut = state[-1].start() if state else len(message)
-    return f"{message[:cut].rstrip('.')}; {hint}{'' if hint.endswith('?') else '.'}{message[cut:].lstrip('.')}"
+    condition, words = re.fullmatch(r"(\[[\w.]+\] )?(.*)", message, re.S).groups("")
+    return f"{condition}{hint}{'' if hint.endswith('?') else '.'} {words}"
 
 
 def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
@@ -407,18 +444,9 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
         return "a Python UDF in the clause can read only one row; call it in a column below the clause, or use Spark's own functions"
     if failure.condition.endswith("LAMBDA_FUNCTION_WITH_SQL_UDF"):
         return "a SQL function in DEFINE can read its row and rows at a fixed distance; write the function's expression instead of the call"
-    if failure.condition.endswith("PARTITION_BY_VARIANT"):
-        return f"write to_json({fragment}), or a part of it, as in variant_get({fragment}, '$.id', 'string')"
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
         return "CHANGES IN compares a retraction with rows in every column; remove columns of unordered types in a subquery"
-    if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [e.span.of(clause.text) for e in clause.partition_by]:
-        return f"rows are also sorted by the keys of PARTITION BY; {_with_order(failure, fragment)}"
-    if failure.condition.endswith("INVALID_ORDERING_TYPE") and fragment in [item.expr.span.of(clause.text) for item in clause.order_by]:
-        return f"rows are sorted by ORDER BY; {_with_order(failure, fragment)}"
     return ""
-
-
-_OF_LATERAL = "a clause whose MEASURES need Spark's own aggregates (percentile, median) cannot be in LATERAL; join it, as in FROM a JOIN (SELECT * FROM t MATCH_RECOGNIZE (...)) AS m ON m.k = a.k"
 
 
 def _about_two(failure: Failure) -> str:
@@ -427,13 +455,6 @@ def _about_two(failure: Failure) -> str:
     if len(set(found)) > 1:
         return f"write {' or '.join(found[:8])}"
     return "two columns of the input have this name; rename one in a subquery below the clause"
-
-
-def _with_order(failure: Failure, key: str) -> str:
-    """Says what to write for a key whose type is not orderable."""
-    kind = failure.parameters.get("dataType", "").strip('"').partition("<")[0].partition("(")[0]
-    instead = {"MAP": f"to_json({key})", "GEOMETRY": f"st_asbinary({key})", "GEOGRAPHY": f"st_asbinary({key})", "VARIANT": f"to_json({key})"}.get(kind)
-    return f"write {instead}, or a part of {key} that can be ordered" if instead else f"write a part of {key} that can be ordered"
 
 
 def _about_name(name: str, clause: MatchClause) -> str:

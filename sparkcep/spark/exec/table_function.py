@@ -353,7 +353,7 @@ def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str
 
     def fail(column: str, what: str, place: dict | None = None) -> ClauseError:
         text = texts.get(column) or column
-        instead = "COLLATE UTF8_BINARY after the strings in it" if column in nested else f"{text} COLLATE UTF8_BINARY; lower() around the string ignores case"
+        instead = "COLLATE UTF8_BINARY after the strings in it" if column in nested else f"{text} COLLATE UTF8_BINARY{'' if text.lower().startswith('lower(') else '; lower() around the string ignores case'}"
         message = f"strings of collation {collations[column]} cannot {what}, as {text} is. Write {instead}"
         place = place or (of_pattern if column in texts else {"fragment": column})
         return ClauseError("COLLATION", message, sqlstate=UNSUPPORTED, **place)

@@ -53,7 +53,7 @@ def random_tree(rng: random.Random, depth: int, fresh) -> tuple:
 
 
 def true_of(word: tuple[int, ...], earlier: int, later: int, rows: int, only: bool) -> bool:
-    """Whether at each row of the later variable the last row of the earlier one, or the match's first row, is so many rows before it."""
+    """Whether at each row of the later variable the last row of the earlier one, or the first row, is so many rows before it."""
     if earlier == ALL_ROWS:
         return [at for at, variable in enumerate(word) if variable == later] in ([rows], [])
     for at, variable in enumerate(word):

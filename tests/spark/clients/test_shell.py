@@ -122,7 +122,7 @@ def test_sparks_errors_stay_sparks(shell):
     [
         ("A.price AS p", "LAST(prise) AS p", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "prise"),
         ("price > 10", "price", "SPARKCEP.DATATYPE_MISMATCH", "price"),
-        ("BY sym ORDER", "BY sym, parse_json('1') ORDER", "UNSUPPORTED_FEATURE.PARTITION_BY_VARIANT", "parse_json('1')"),  # of a plan that is resolved
+        ("BY sym ORDER", "BY sym, parse_json('1') ORDER", "SPARKCEP.DATATYPE_MISMATCH", "parse_json('1')"),  # of a plan that is resolved
         ("price > 10)", "price > 10) WHERE p > nope", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nope"),
         ("price > 10", "rond(price) > 10", "UNRESOLVED_ROUTINE", "rond(price)"),  # raised by a rule
         ("price > 10)", "price > 10) WHERE 1 1", "PARSE_SYNTAX_ERROR", "1"),

@@ -19,7 +19,7 @@ from tests.selection import further  # noqa: E402
 
 T = "(VALUES (1, 2, 'a')) t(id, price, s)"
 UNRESOLVED = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
-UNORDERED = "DATATYPE_MISMATCH.INVALID_ORDERING_TYPE"
+UNORDERED = "SPARKCEP.DATATYPE_MISMATCH"
 
 
 def over(table=T, by="", order="ORDER BY id", measures="LAST(price) AS m", pattern="A+", define="A AS price > 0", behind="", head="SELECT * FROM"):
@@ -39,7 +39,7 @@ WRONG = {
     "partition": (over(by="PARTITION BY ⟦nope⟧"), UNRESOLVED, "`price`"),
     "a geometry as key": (
         over(table="(SELECT id, id AS price, st_geomfromwkb(X'0101000000000000000000f03f0000000000000040') AS g FROM range(2)) t", by="PARTITION BY ⟦g⟧"), UNORDERED,
-        "write st_asbinary(g)",
+        "a key of PARTITION BY cannot be of type GEOMETRY(0), because Spark does not order its values. Write st_asbinary(g)",
     ),
     "order": (over(order="ORDER BY id, ⟦nope⟧ DESC"), UNRESOLVED, "`price`"),
     "table": (over(table="⟦nope⟧"), "TABLE_OR_VIEW_NOT_FOUND", "`nope`"),
@@ -59,17 +59,26 @@ WRONG = {
     "condition's types": (over(define="A AS ⟦price AND s = 'x'⟧"), "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", "BOOLEAN"),
     "no condition": (over(define="A AS ⟦price⟧"), "SPARKCEP.DATATYPE_MISMATCH", "the condition of A is of type int, not BOOLEAN. Write a comparison"),
     "no condition of two rows": (over(define="A AS ⟦price - PREV(price)⟧"), "SPARKCEP.DATATYPE_MISMATCH", "the condition of A is of type int, not BOOLEAN"),
-    "partition by a map": (over(table="(SELECT map('a', 1) AS k, 1 AS id, 2 AS price)", by="PARTITION BY ⟦k⟧"), UNORDERED, "k ASC"),
+    "partition by a map": (over(table="(SELECT map('a', 1) AS k, 1 AS id, 2 AS price)", by="PARTITION BY ⟦k⟧"), UNORDERED, "PARTITION BY cannot be of type MAP<STRING, INT>"),
     "partition by a variant": (
-        over(table="(SELECT parse_json('1') AS k, 1 AS id, 2 AS price)", by="PARTITION BY id, ⟦k⟧"), "UNSUPPORTED_FEATURE.PARTITION_BY_VARIANT", '"k" is "VARIANT"',
+        over(table="(SELECT parse_json('1') AS k, 1 AS id, 2 AS price)", by="PARTITION BY id, ⟦k⟧"), UNORDERED, "variant_get(k, '$.id', 'string')",
     ),
-    "order by a map": (over(table="(SELECT map('a', 1) AS k, 2 AS price)", order="ORDER BY ⟦k⟧"), UNORDERED, '"k ASC NULLS FIRST"'),
-    "order by a variant": (over(table="(SELECT parse_json('1') AS k, 2 AS price)", order="ORDER BY price, ⟦k⟧ DESC"), UNORDERED, '"k DESC NULLS LAST"'),
+    "order by a map": (over(table="(SELECT map('a', 1) AS k, 2 AS price)", order="ORDER BY ⟦k⟧"), UNORDERED, "ORDER BY cannot be of type MAP<STRING, INT>"),
+    "order by a variant": (over(table="(SELECT parse_json('1') AS k, 2 AS price)", order="ORDER BY price, ⟦k⟧ DESC"), UNORDERED, "ORDER BY cannot be of type VARIANT"),
+    "order by a struct": (over(table="(SELECT struct(map('a', 1)) AS k, 2 AS price)", order="ORDER BY ⟦k⟧"), UNORDERED, "Write a part of k that can be ordered"),
+    "lateral over an aggregate of Spark's": (
+        "SELECT * FROM VALUES (1), (2) AS o(p), LATERAL (SELECT * FROM " + T + " ⟦MATCH_RECOGNIZE⟧ (ORDER BY id MEASURES median(price) AS m PATTERN (A)))", "SPARKCEP.LATERAL",
+        "Join it, as in FROM a JOIN",
+    ),
+    "lateral over a random value": (
+        "SELECT * ⟦FROM VALUES (1), (2) AS o(p), LATERAL (SELECT *, rand() FROM " + T + " MATCH_RECOGNIZE (ORDER BY id MEASURES LAST(price) AS m PATTERN (A)))⟧",
+        "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.NON_DETERMINISTIC_LATERAL_SUBQUERIES", "more than one row. SQLSTATE: 0A000; line 1",
+    ),
     "variable": (
         over(measures="LAST(⟦DONW.price⟧) AS m", pattern="STRT DOWN+", define="DOWN AS price > 0"),
-        UNRESOLVED, "PATTERN does not have a variable DONW; did you mean DOWN? SQLSTATE",
+        UNRESOLVED, "PATTERN does not have a variable DONW; did you mean DOWN? A column",
     ),
-    "variable in a condition": (over(define="A AS price > ⟦Q.price⟧"), UNRESOLVED, "PATTERN does not have a variable Q. SQLSTATE"),
+    "variable in a condition": (over(define="A AS price > ⟦Q.price⟧"), UNRESOLVED, "PATTERN does not have a variable Q. A column"),
     "another engine's": (over(measures="⟦MATCH_SEQUENCE_NUMBER()⟧ AS m"), "UNRESOLVED_ROUTINE", "RUNNING count(*)"),
     "python over two rows": (
         over(pattern="A B+", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "only one row",

@@ -153,7 +153,7 @@ def test_numbers_that_no_clause_gives(member, value):
         (("start",), 3), (("final", 0), 3), (("arcs", 0, "source"), -1), (("arcs", 0, "target"), 3), (("arcs", 0, "letter"), 63), (("arcs", 0, "label"), 2),
         (("arcs", 0, "on"), "nothing"), (("arcs", 0, "sets", 0, "register"), 2), (("arcs", 1, "emits"), [["mno"], ["mno"]]),
         (("arcs", 0, "sets", 0, "tree"), {"kind": "no such thing"}), (("registers",), []), (("arcs", 0, "on"), None), (("states",), ["q0"]), (("emits",), []),
-        # an arc has no rows of a match to look at
+        # an arc reads no rows of a match
         (("arcs", 0, "sets", 0, "tree"), AGGREGATE), (("arcs", 0, "sets", 1, "tree"), VALUE), (("arcs", 1, "fence"), [["call", ">", ["mno"], AGGREGATE]]), (("arcs", 1, "emits"), [["mno"]]),
         (("arcs", 2, "fence"), [{"kind": "isfirst", "mask": 1}]), (("registers", 0, "initial"), {"kind": "near", "physical": -1, "column": "__c0"}),
     ],
