@@ -309,6 +309,7 @@ def is_right(found: Mapping) -> bool:
         and _differ(letter.variable for letter in found["letters"] if automaton is None)
         and _differ(condition.variable for condition in found["conditions"])
         and _differ([leaf.name for leaf in found["leaves"]])
+        and not {leaf.name for leaf in found["leaves"]} & {key.column for key in (*found["partition"], *found["order"])}
         and _differ(found["given"])
         and _are_groups(found)
         and _are_windows(found)
@@ -318,7 +319,7 @@ def is_right(found: Mapping) -> bool:
         and (approx is None or _is_approximate(approx, found))
         and (found["ranking"] is None or _is_ranking(found["ranking"], found))
         and (selection is not None or automaton is not None or approx is found["slide"] is None)
-        and (changes is None or (changes.size is not None) == (changes.speculate == "SIZE"))
+        and (changes is None or ((changes.size is not None) == (changes.speculate == "SIZE") and changes.time in [key.column for key in found["order"][:1]]))
         and (found["arcs"] is None or (automaton is not None and _are_arcs(found["arcs"], automaton)))
         and (found["unfinished"] is None or _shows_unfinished(found))
         and _skips(found)
@@ -430,9 +431,9 @@ def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
     if spec.kind.startswith("history_"):
         return approx is not None and approx.report == "HISTORY"
     if spec.kind == "cnt":
-        return found["selection"] is not None and automaton is None and (approx is not None or found["rows"] != "unmatched") and (approx is None or (approx.budget is None and approx.report in ("PROXY", "PER ERROR", "BUNDLES")))
+        return found["selection"] is not None and found["selection"].report == "ALL" and automaton is None and (approx is not None or found["rows"] != "unmatched") and (approx is None or (approx.budget is None and approx.report in ("PROXY", "PER ERROR", "BUNDLES")))
     if spec.kind == "graph":
-        return found["selection"] is not None and automaton is approx is None and found["rows"] != "unmatched"
+        return found["selection"] is not None and found["selection"].report == "ALL" and automaton is approx is None and found["rows"] != "unmatched"
     return True
 
 

@@ -147,6 +147,24 @@ def test_numbers_that_no_clause_gives(member, value):
 
 
 @pytest.mark.parametrize(
+    ("clause", "path", "value"),
+    [
+        ("EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A*) WINDOW 5", ("selection", "report"), "FIRST"),  # a graph is of all matches
+        ("CHANGES IN op EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 5", ("order",), []),
+        ("PATTERN (A B)", ("leaves", 0, "name"), "__p0"),  # another column has this name
+    ],
+)
+def test_parts_that_exclude_each_other(clause, path, value):
+    measure = "MATCH_GRAPH()" if "ALL MATCHES PATTERN (A*" in clause else "LAST(v)"
+    plan = members(f"PARTITION BY k ORDER BY t MEASURES {measure} AS m {clause}")
+    holder = plan
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
+
+
+@pytest.mark.parametrize(
     ("path", "value"),
     [
         (("time",), "__c0"),  # the first column of ORDER BY is the rows' time
