@@ -285,7 +285,7 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
         return span_of(token), f"a history's table follows USING HISTORY. Write USING HISTORY {table if table != ')' else 'h'}"
     if _is(token, "PER") and _is(last, "CHECKS"):
         number = f"BUDGET {before(cursor, 2).text} CHECKS"
-        return Span(token.start, cursor.peek().end), f"CHECKS are those of each row. Write {number} alone, or BUDGET INTERVAL '1' SECOND PER {cursor.peek().upper}"
+        return Span(token.start, cursor.peek().end), f"CHECKS are always counted for each row. Write {number} alone, or BUDGET INTERVAL '1' SECOND PER {cursor.peek().upper}"
     if _is(token, *_OF_A_REPORT) and _part_before(cursor) != "EVENT":
         return span_of(token), f"{token.upper} is not a report by itself. Write {_OF_A_REPORT[token.upper]}"
     if _is(token, "EXTRA"):
