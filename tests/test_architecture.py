@@ -105,6 +105,11 @@ class Import(NamedTuple):
         return self.name.partition(".")[0]
 
 
+def last_name(node: ast.expr) -> str:
+    """``c`` of ``a.b.c``."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
 class Finder(ast.NodeVisitor):
     """The imports and the calls of plain names of one module."""
 
@@ -122,7 +127,7 @@ class Finder(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
 
     def visit_If(self, node: ast.If) -> None:
-        if ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        if last_name(node.test) == "TYPE_CHECKING":
             self.visit_FunctionDef(node)
         else:
             self.generic_visit(node)
@@ -140,7 +145,7 @@ class Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name):
             self.calls.append(node.func.id)
-        if ast.unparse(node.func).endswith("import_module") and node.args and isinstance(node.args[0], ast.Constant):
+        if last_name(node.func) == "import_module" and node.args and isinstance(node.args[0], ast.Constant):
             self.add(str(node.args[0].value))
         self.generic_visit(node)
 
@@ -155,10 +160,27 @@ def parsed(source: str) -> ast.Module:
 
 
 @cache
-def findings(source: str, package: str = "sparkcep") -> Finder:
+def walked(source: str) -> list[ast.AST]:
+    """All nodes of the tree, listed once."""
+    return list(ast.walk(parsed(source)))
+
+
+@cache
+def text_of(path: str) -> str:
+    """The source of a module, by its path from the package's folder."""
+    return (PACKAGE / path).read_text("utf-8")
+
+
+@cache
+def findings(source: str, package: str) -> Finder:
     finder = Finder(package)
     finder.visit(parsed(source))
     return finder
+
+
+def findings_of(path: str) -> Finder:
+    """The imports and calls of a module, by its path from the package's folder."""
+    return findings(text_of(path), ".".join(["sparkcep", *Path(path).parts[:-1]]))
 
 
 def complaints(path: str, source: str) -> Iterator[str]:
@@ -194,7 +216,7 @@ def modules() -> list[str]:
 
 
 def test_imports():
-    assert [said for path in modules() for said in complaints(path, (PACKAGE / path).read_text(encoding="utf-8"))] == []
+    assert [said for path in modules() for said in complaints(path, text_of(path))] == []
 
 
 def circles(imports: dict[str, set[str]]) -> list[set[str]]:
@@ -215,8 +237,7 @@ def imported_modules() -> dict[str, set[str]]:
     found = {}
     for path in modules():
         name = ".".join(("sparkcep", *Path(path).with_suffix("").parts))
-        package = name.removesuffix(".__init__") if name.endswith(".__init__") else name.rpartition(".")[0]
-        imports = {item.name for item in findings((PACKAGE / path).read_text(encoding="utf-8"), package).imports}
+        imports = {item.name for item in findings_of(path).imports}
         # ``from sparkcep.plan import plan`` names a module, ``from sparkcep.plan.plan import Plan`` what is in one
         known = {i if i in names else i.rpartition(".")[0] for i in imports} & names
         found[name.removesuffix(".__init__")] = known - {name.removesuffix(".__init__")}
@@ -307,7 +328,7 @@ def test_no_class_name_twice_across_engine_and_kernels():
     found: dict[str, set[str]] = {}
     for path in modules():
         if path.startswith(("engine/", "kernels/")):
-            for node in ast.walk(parsed((PACKAGE / path).read_text("utf-8"))):
+            for node in walked(text_of(path)):
                 if isinstance(node, ast.ClassDef):
                     found.setdefault(node.name, set()).add(path.removesuffix(".py"))
     assert {name for name, where in found.items() if len(where) > 1} == set()
@@ -319,7 +340,7 @@ PRIVATE: dict[str, set[str]] = {}  # module -> private names of other modules th
 def private_names(path: str, source: str) -> set[str]:
     """Names with an underscore that a module takes of others of the package."""
     found, bound = set(), {}
-    for node in ast.walk(parsed(source)):
+    for node in walked(source):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sparkcep."):
             for alias in node.names:
                 name = f"{node.module}.{alias.name}".removeprefix("sparkcep.")
@@ -327,14 +348,14 @@ def private_names(path: str, source: str) -> set[str]:
                     bound[alias.asname or alias.name] = name
                 elif alias.name.startswith("_") and not alias.name.startswith("__"):
                     found.add(name)
-    for node in ast.walk(parsed(source)):
+    for node in walked(source):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr.startswith("_") and not node.attr.startswith("__"):
             found |= {f"{bound[node.value.id]}.{node.attr}"} if node.value.id in bound else set()
     return found
 
 
 def test_no_private_name_across_modules():
-    found = {path.removesuffix(".py"): private_names(path, (PACKAGE / path).read_text("utf-8")) for path in modules()}
+    found = {path.removesuffix(".py"): private_names(path, text_of(path)) for path in modules()}
     assert {path: names for path, names in found.items() if names} == PRIVATE  # the list only shrinks
 
 
@@ -349,7 +370,7 @@ NUMBA_INTERNALS = {"kernels/jit/numba_internals"}
 def test_who_uses_what_numba_keeps_to_itself():
     found = set()
     for path in modules():
-        imports = {item.name for item in findings((PACKAGE / path).read_text("utf-8")).imports}
+        imports = {item.name for item in findings_of(path).imports}
         if any(name.startswith("numba.core.") for name in imports):
             found.add(path.removesuffix(".py"))
     assert found == NUMBA_INTERNALS
@@ -360,7 +381,7 @@ def test_former_names_are_those_modules():
     assert loaded_after("\n".join(named)) >= {"pyspark"}
     for name, new in (ALIASES | PROGRAMS).items():
         assert f"sparkcep.{new}" in (PACKAGE / f"{name.replace('.', '/')}.py").read_text("utf-8")
-    imports = {f"{item.name}." for path in modules() for item in findings((PACKAGE / path).read_text("utf-8")).imports}
+    imports = {f"{item.name}." for path in modules() for item in findings_of(path).imports}
     assert [name for name in imports if name.startswith(tuple(f"sparkcep.{old}." for old in ALIASES | PROGRAMS))] == []
 
 
@@ -462,8 +483,12 @@ NOTES = ("* ", "/**", "//")  # with which lines of Java's comments begin
 def long_prose(source: str) -> Iterator[int]:
     """The numbers of lines of docstrings and comments that are too long."""
     lines = source.split("\n")
-    prose = {i for i, line in enumerate(lines, 1) if line.lstrip().startswith("#")}
-    for node in ast.walk(parsed(source)):
+    prose, quoted, begun = set(), False, False  # of a file without a long line in quotes no tree is needed
+    for i, line in enumerate(lines, 1):
+        prose |= {i} if line.lstrip().startswith("#") else set()
+        begun = begun ^ (line.count('"""') % 2 > 0)
+        quoted |= len(line) > WIDEST and (begun or '"""' in line or line.lstrip().startswith(('"', "'")))
+    for node in walked(source) if quoted else ():
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             prose |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return (i for i in sorted(prose) if len(lines[i - 1]) > WIDEST)
@@ -554,7 +579,7 @@ ASKED = {"pa.Array", "Pair"}  # how states are given; a pair of columns in a con
 def classes_asked(source: str) -> set[str]:
     """The classes that isinstance() is asked for."""
     found: set[str] = set()
-    for node in ast.walk(parsed(source)):
+    for node in walked(source):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             of = node.args[1]
             found |= {ast.unparse(one) for one in (of.elts if isinstance(of, ast.Tuple) else [of])}
@@ -562,7 +587,7 @@ def classes_asked(source: str) -> set[str]:
 
 
 def test_nothing_asks_an_operator_a_stage_or_a_state_for_its_class():
-    asked = {path: classes_asked((PACKAGE / path).read_text("utf-8")) - ASKED for path in modules() if path.startswith(ALIKE)}
+    asked = {path: classes_asked(text_of(path)) - ASKED for path in modules() if path.startswith(ALIKE)}
     assert {path: classes for path, classes in asked.items() if classes} == {}
 
 
@@ -603,7 +628,7 @@ def is_kernel(function: ast.FunctionDef) -> bool:
 
 def too_large(source: str) -> Iterator[str]:
     """The functions with too many lines, or too many parameters."""
-    for node in ast.walk(parsed(source)):
+    for node in walked(source):
         if isinstance(node, ast.FunctionDef):
             compiled = is_kernel(node)
             given = node.args
@@ -616,10 +641,9 @@ def too_large(source: str) -> Iterator[str]:
 def called_by_attribute(source: str) -> Iterator[str]:
     """The calls in kernels of functions that are attributes of a module of ours: the twin that Python interprets knows kernels by
     their names alone, so such a call would wait for the kernel that makes it."""
-    tree = parsed(source)
-    imported = [(node.module or "", alias) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    imported = [(node.module or "", alias) for node in walked(source) if isinstance(node, ast.ImportFrom) for alias in node.names]
     ours = {alias.asname or alias.name for module, alias in imported if (ROOT / module.replace(".", "/") / f"{alias.name}.py").exists()}
-    for node in ast.walk(tree):
+    for node in walked(source):
         if isinstance(node, ast.FunctionDef) and is_kernel(node):
             for call in ast.walk(node):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id in ours:
@@ -627,7 +651,7 @@ def called_by_attribute(source: str) -> Iterator[str]:
 
 
 def test_kernels_call_each_other_by_name():
-    assert {path: calls for path in modules() if (calls := list(called_by_attribute((PACKAGE / path).read_text(encoding="utf-8"))))} == {}
+    assert {path: calls for path in modules() if (calls := list(called_by_attribute(text_of(path))))} == {}
 
 
 def test_a_call_by_attribute_is_found():
@@ -637,7 +661,8 @@ def test_a_call_by_attribute_is_found():
 
 
 def test_functions_are_small():
-    assert {str(path): names for path in sorted(PACKAGE.rglob("*.py")) if (names := list(too_large(path.read_text())))} == {}
+    paths = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+    assert {path: names for path in paths if (names := list(too_large(text_of(path))))} == {}
 
 
 def test_a_large_function_is_found():

@@ -1,12 +1,12 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 64th of
-these, and the wider run each twentieth. Of the other cases that start a job, the default run takes the first one of each third
+``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 128th of
+these, and the wider run each twentieth. Of the other cases that start a job, the default run takes the first one of each sixth
 file, and of each file that has nothing else in the default run. The wider run takes a third of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
-each eighth of them in Spark too. The default run takes each fourth of the other errors, and the wider run takes the rest. In
-Spark, an error case also checks that no job was started.
+each 32nd of them in Spark too; the wider run takes each eighth. The default run takes each twelfth of the other errors, and the
+wider run takes the rest. In Spark, an error case also checks that no job was started.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FOLDER = Path(__file__).resolve().parent
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 64, 20  # of the cases that also run without Spark, one is in the default run, and one in the wider run
-OTHERS = 4  # of so many error cases that Spark finds, one is in the default run, and the others in the wider run
+STEP, WIDER = 128, 20  # of the cases that also run without Spark, one is in the default run, and one in the wider run
+OTHERS = 12  # of so many error cases that Spark finds, one is in the default run, and the others in the wider run
 ALONE = 3  # of so many others that start a job, one is in the wider run
-FILES_ALONE = 3  # the default run takes the first of them in one of so many files
-IN_SPARK = 8  # of so many error cases that the reader finds, one is asked of Spark as well
+FILES_ALONE = 6  # the default run takes the first of them in one of so many files
+IN_SPARK, IN_SPARK_WIDER = 32, 8  # of so many error cases that the reader finds, one is asked of Spark as well, by run
 
 
 def starts_no_job(case: Case) -> bool:
@@ -70,13 +70,13 @@ def _parameters():
         for name, case, kind in zip(names, file.cases, kinds):
             marks = [pytest.mark.xfail(reason=case.fails, strict=True)] if case.fails else []
             if kind == "reader":
-                marks += [pytest.mark.slow] if found % IN_SPARK else []
+                marks += [] if found % IN_SPARK == 0 else [pytest.mark.slow] if found % IN_SPARK_WIDER else [pytest.mark.further]
                 found += 1
             elif kind == "no job":
                 marks += [pytest.mark.further] if without % OTHERS else []
                 without += 1
             elif kind == "process":
-                marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER else [pytest.mark.further]
+                marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER and both % (STEP // 2) else [pytest.mark.further]
                 both += 1
             else:
                 quick = with_jobs == 0 and (number % FILES_ALONE == 0 or not {"no job", "process"} & set(kinds))

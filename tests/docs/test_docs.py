@@ -72,7 +72,7 @@ RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
 _RECIPE = re.compile(r"\n## [^\n]+\n\n(?P<problem>[^\n]+)\n\n```sql\n(?P<rows>CREATE.*?);\n```\n\n```sql\n(?P<statement>.*?)```\n\n```text\n(?P<found>.*?)```\n\n!\[[^]]+\]\((?P<picture>\w+\.svg)\)", re.S)
 
 
-@pytest.mark.parametrize("page", one_in(3, RECIPES), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", one_in(6, RECIPES), ids=lambda page: page.stem)
 def test_recipes_give_what_they_show(spark, page):
     """Each has its rows, a statement in the layout of ``fmt``, its result and its picture."""
     text = page.read_text(encoding="utf-8")

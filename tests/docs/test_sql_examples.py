@@ -49,7 +49,7 @@ def test_picture(path):
     assert explain(path.read_text(encoding="utf-8"), "svg") == path.with_suffix(".svg").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", first(OF_STREAMS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", first(OF_STREAMS, 0, 2), ids=lambda path: path.stem)
 def test_example_over_a_stream(spark, path, tmp_path):
     table, statement = split_statements(path.read_text(encoding="utf-8"))
     name = table.partition("CREATE TABLE ")[2].split()[0]

@@ -63,7 +63,7 @@ def test_on_an_executor_compiling_ends_with_who_asked(monkeypatch, tmp_path):
     assert asked.of(own, lambda: False)
     ((_, process),) = asked._started
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(3)
+        process.wait(1)
     process.stdin.close()
     assert process.wait(60) == 0 and (tmp_path / "wanted" / name).exists()
     background.locks.give(tmp_path / "wanted" / name)

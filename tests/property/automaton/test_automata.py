@@ -13,7 +13,7 @@ from tests.oracle import automaton as oracle
 from tests.property.in_process import run
 from tests.selection import first
 
-AUTOMATA, PARTITIONS = 30, 12  # a seed
+AUTOMATA, PARTITIONS = 15, 12  # a seed
 
 
 def measures_of(automaton):
@@ -76,7 +76,7 @@ def same_rows(text, partitions, expected, chunk_rows=None, without=None):
     return len(expected), sum(map(len, expected.values()))
 
 
-@pytest.mark.parametrize("seed", first(range(16), wider=1))
+@pytest.mark.parametrize("seed", first(range(32), wider=2))
 def test_the_engine_agrees_with_definition_2(seed):
     rng = random.Random(7000 + seed)
     compared = matched = 0
@@ -90,7 +90,7 @@ def test_the_engine_agrees_with_definition_2(seed):
 
 
 @pytest.mark.parametrize("room", [None, 1])
-@pytest.mark.parametrize("seed", first(range(4), wider=2))
+@pytest.mark.parametrize("seed", first(range(8), wider=4))
 def test_classifier_names_the_arcs_of_the_first_computation(seed, room, monkeypatch):
     if room is not None:
         monkeypatch.setattr(register_arrays, "RECORDS", room)
@@ -109,10 +109,10 @@ def test_classifier_names_the_arcs_of_the_first_computation(seed, room, monkeypa
                 continue
             expected[p] = [{"m_no": number, "m_label": label, "m_count": at} for number, match in enumerate(found, 1) for at, label in enumerate(match[-1], 1)]
         rows_told += same_rows(text, partitions, expected, (None, 2)[i % 2], "id")[1]
-    assert rows_told > 500
+    assert rows_told > 50
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=1))
+@pytest.mark.parametrize("seed", first(range(16), wider=2))
 def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
     monkeypatch.setattr(register_arrays, "RECORDS", 1)
     monkeypatch.setattr(register_arrays, "MATCHES", 1)
@@ -122,7 +122,7 @@ def test_rooms_that_are_too_small_change_nothing(seed, monkeypatch):
         automaton = oracle.random_automaton(rng)
         partitions = {p: oracle.random_rows(rng, rng.randrange(1, 8)) for p in range(PARTITIONS)}
         matched += _compare(automaton, partitions, (None, 2)[i % 2])[1]
-    assert matched > 250
+    assert matched > 30
 
 
 def test_there_is_room_for_the_ways_of_one_row():
@@ -134,7 +134,7 @@ def test_there_is_room_for_the_ways_of_one_row():
     assert [row["c"] for row in run(text, {1: rows})[1]] == ["a", "x", "x", "x", "x", "y", "z", "e"]
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=1))
+@pytest.mark.parametrize("seed", first(range(16), wider=2))
 def test_partitions_may_come_little_by_little(seed):
     rng = random.Random(7300 + seed)
     told = 0
@@ -148,10 +148,10 @@ def test_partitions_may_come_little_by_little(seed):
             continue
         assert run(text, partitions, cuts=rng) == at_once, text
         told += sum(map(len, at_once.values()))
-    assert told > 250
+    assert told > 30
 
 
-@pytest.mark.parametrize("seed", first(range(16), wider=1))
+@pytest.mark.parametrize("seed", first(range(32), wider=2))
 def test_linear_automata_are_patterns(seed):
     """Rows of every match of a sequence of variables under STRICT CONTIGUITY ALL MATCHES, and of the automaton that takes the same
     rows."""

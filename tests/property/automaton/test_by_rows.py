@@ -17,7 +17,7 @@ from sparkcep.engine.changelog.append_only import AppendOnly
 from tests.property.in_process import run
 from tests.selection import first, one_in
 
-AUTOMATA, PARTITIONS = 10, 8  # a seed
+AUTOMATA, PARTITIONS = 5, 8  # a seed
 SHAPES = ("begin", "middle", "end", "any", "twice")
 
 
@@ -127,7 +127,7 @@ def reported(rows, number="m_no"):
 
 
 @pytest.mark.parametrize("shape", one_in(3, SHAPES))
-@pytest.mark.parametrize("seed", first(range(12), wider=1))
+@pytest.mark.parametrize("seed", first(range(24), wider=2))
 def test_each_match_is_reported_once(seed, shape, monkeypatch):
     rng = random.Random(f"{shape} {seed}")
     if seed % 3 == 1:
@@ -146,7 +146,7 @@ def test_each_match_is_reported_once(seed, shape, monkeypatch):
                 assert sorted(number for number, _ in found) == list(range(1, len(found) + 1))
                 assert Counter(match for _, match in found) == Counter(matches(graph, rows)), f"{text}\n{options} rows {rows}"
                 count += len(found)
-    assert count > 30
+    assert count > 10
 
 
 def random_arrivals(rng):
@@ -184,7 +184,7 @@ def changes_of(graph, changes):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("seed", first(range(12), wider=1))
+@pytest.mark.parametrize("seed", first(range(24), wider=2))
 def test_changes_of_matches(seed, shape, monkeypatch):
     rng = random.Random(f"changes {shape} {seed}")
     if seed % 3 == 1:
@@ -213,4 +213,4 @@ def test_changes_of_matches(seed, shape, monkeypatch):
                 if change["op"] == "retract":
                     del there[change["id"]]
             assert Counter(match for _, match in reported(net.get(p, []))) == Counter(matches(graph, [there[id] for id in sorted(there)]))
-    assert count > 30
+    assert count > 3

@@ -149,15 +149,15 @@ def logs(rng, longest=10):
     return {p: letters(rng, changelog.random_changes(rng, rng.randrange(1, longest), rng.choice((0.0, 0.3, 0.7)))) for p in range(PARTITIONS)}
 
 
-@pytest.mark.parametrize("seed", first(range(12), wider=1))
+@pytest.mark.parametrize("seed", first(range(48), wider=4))
 def test_changes_are_those_of_all_matches(seed):
     rng = random.Random(9000 + seed)
     compared = told = 0
-    for i in range(2 * QUERIES):
+    for i in range(QUERIES // 2):
         pairs, changes = compare(rng, random_query(rng), logs(rng), (None, 1, 3)[i % 3])
         compared, told = compared + pairs, told + changes
-    assert compared > 0.8 * QUERIES * PARTITIONS
-    assert told > compared
+    assert compared > 0.2 * QUERIES * PARTITIONS
+    assert told > compared // 4
 
 
 @pytest.mark.parametrize("seed", first(range(6), wider=1))
@@ -258,7 +258,7 @@ LOOKING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("condition", one_in(4, LOOKING))
+@pytest.mark.parametrize("condition", one_in(8, LOOKING))
 def test_each_thing_that_a_condition_sees(condition):
     """Against the search of the PATTERN itself, over rows of one variable and of two."""
     rng, matched = random.Random(condition), 0

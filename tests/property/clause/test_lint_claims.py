@@ -38,10 +38,10 @@ def text(pattern: str) -> str:
     return f"{HEAD}{pattern}) {'DEFINE ' if used else ''}{', '.join(used)}"
 
 
-@pytest.mark.parametrize("start", first(range(0, 4000, 500), wider=3))
+@pytest.mark.parametrize("start", first(range(0, 4000, 100), wider=15))
 def test_quantifiers_that_are_found_take_the_fewest_rows(start):
     compared = 0
-    for seed in range(start, start + 500):
+    for seed in range(start, start + 100):
         rng = Random(seed)
         pattern = oracle.to_text(oracle.random_pattern(rng, list(DEFINES), 3), rng)
         clause = parse_clause(text(pattern))
@@ -52,4 +52,4 @@ def test_quantifiers_that_are_found_take_the_fewest_rows(start):
         rows = {k: [{"id": i, "v": rng.randint(0, 4), "w": 0, "s": "x"} for i in range(rng.randint(1, 12))] for k in range(3)}
         assert run(text(pattern), rows) == run(text(shorter), rows), (seed, pattern, shorter)
         compared += 1
-    assert compared > 35
+    assert compared > 4

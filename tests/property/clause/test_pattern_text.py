@@ -44,28 +44,28 @@ def as_tuples(node, text=""):
     raise TypeError(node)
 
 
-@pytest.mark.parametrize("seed", first([7, 9]))
+@pytest.mark.parametrize("seed", first([7, 9, *range(11, 17)], wider=8))
 def test_parser_and_oracle_mean_the_same_tree(seed):
     rng = random.Random(seed)
-    for _ in range(2_500):
+    for _ in range(625):
         p = pattern.random_pattern(rng, ["A", "B", "c", "D1"], rng.randrange(0, 5))
         plain, spelled = pattern.to_text(p), pattern.to_text(p, rng)
         for text in (plain, spelled):
             assert as_tuples(parse_clause(f"PATTERN ({text})").pattern) == p, text
 
 
-@pytest.mark.parametrize("seed", first([8, 10]))
+@pytest.mark.parametrize("seed", first([8, 10, 12, 14], wider=4))
 def test_printed_pattern_parses_to_the_same_tree(seed):
     rng = random.Random(seed)
-    for _ in range(1_000):
+    for _ in range(500):
         clause = parse_clause(f"PATTERN ({pattern.to_text(pattern.random_pattern(rng, ['A', 'B'], 4), rng)})")
         text = to_text(clause.pattern, clause.text)
         assert parse_clause(f"PATTERN ({text})").pattern == clause.pattern, text
 
 
-@pytest.mark.parametrize("start", first([0, 500]))
+@pytest.mark.parametrize("start", first(range(0, 1000, 125), wider=8))
 def test_extended_patterns_parse_to_the_same_tree(start):
-    for seed in range(start, start + 500):
+    for seed in range(start, start + 125):
         query = random_query(random.Random(seed))
         clause = parse_clause(query.to_sql())
         assert as_tuples(clause.pattern, clause.text) == query.pattern, seed

@@ -50,9 +50,9 @@ def _check(seed: int, number: int) -> None:
             assert error.line and len(str(error)) < 1_000, text
 
 
-@pytest.mark.parametrize("seed", first([1, 3]))
+@pytest.mark.parametrize("seed", first([1, 3, 5, 7], wider=4))
 def test_mutated_statements_are_rewritten_or_refused(seed):
-    _check(seed, 1_000)
+    _check(seed, 500)
 
 
 @pytest.mark.slow

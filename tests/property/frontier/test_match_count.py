@@ -21,11 +21,11 @@ from tests.selection import first
 from tests.support.caught import without_catching
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=1))
+@pytest.mark.parametrize("seed", first(range(24), wider=4))
 def test_numbers_agree_with_the_oracle(seed):
     rng = random.Random(seed)
     compared = 0
-    for _ in range(100):
+    for _ in range(25):
         query = selection.random_query(rng, report="all", shapes=("plain", "plain", "negation", "group"))
         query.mode, query.skip = measures.ONE_ROW, None
         text = re.sub(r"MEASURES .*", "MEASURES LAST(id) AS last, MATCH_COUNT() AS n", query.to_sql())
@@ -38,7 +38,7 @@ def test_numbers_agree_with_the_oracle(seed):
         for p in partitions:
             assert {row["last"]: row["n"] for row in got.get(p, [])} == expected[p], (text, partitions[p])
             compared += 1
-    assert compared > 900
+    assert compared > 200
 
 
 def counted(pattern: str, letters: list[str], window: int | None) -> list[int]:

@@ -63,13 +63,13 @@ def check(graph: list, matches: collections.Counter, number: int) -> None:
         assert (begin is None) == (until is None) and (begin is None or 0 <= begin < until <= len(graph))
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=1))
+@pytest.mark.parametrize("seed", first(range(32), wider=4))
 def test_counts_and_graphs_agree_with_the_oracle(seed, monkeypatch):
     rng = random.Random(seed)
     compared = eligible = 0
     sizes = collections.Counter()  # nodes of all graphs, by merging
     strategies = itertools.cycle([selection.STRICT, selection.NEXT, selection.NEXT, selection.ANY, selection.ANY])
-    for _ in range(50):
+    for _ in range(13):
         query = selection.random_query(rng, strategy=next(strategies), report="all", shapes=("plain",))
         query.mode, query.skip = measures.ONE_ROW, None
         counting = rng.random() < 0.3
@@ -92,9 +92,9 @@ def test_counts_and_graphs_agree_with_the_oracle(seed, monkeypatch):
                         check(graph, expected[p][last], number)
                         sizes[merging] += len(graph)
                 compared += 1
-    assert compared > 800
-    assert eligible > 50 * 2 * 0.55
-    assert sizes[True] < 0.9 * sizes[False]
+    assert compared > 200
+    assert eligible > 13 * 2 * 0.4
+    assert sizes[True] < sizes[False]
 
 
 def engine_over(clause: str, columns: dict, letters: dict | None = None, **limits):
@@ -108,7 +108,7 @@ def engine_over(clause: str, columns: dict, letters: dict | None = None, **limit
 
 
 def test_a_graph_of_ten_to_the_twelve_matches():
-    rows = 100_000
+    rows = 60_000
     x = np.random.default_rng(5).choice(list("ABC"), rows)
     x[-1] = "D"
     clause = """ORDER BY ts MEASURES LAST(ts) AS last, MATCH_COUNT() AS n, MATCH_GRAPH() AS g EVENT SELECTION SKIP TILL ANY MATCH

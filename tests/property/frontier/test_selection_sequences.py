@@ -22,7 +22,7 @@ from tests.property.in_process import _inputs
 from tests.selection import first
 from tests.support.caught import without_catching
 
-SEEDS = first(range(10), wider=1)
+SEEDS = first(range(20), wider=2)
 
 
 def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:
@@ -80,9 +80,9 @@ def compare(query, some) -> tuple[int, int]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plain_patterns_and_negations(seed):
     rng = random.Random(3000 + seed)
-    counts = [compare(selection.random_query(rng, shapes=("plain", "plain", "negation")), partitions(rng)) for _ in range(60)]
+    counts = [compare(selection.random_query(rng, shapes=("plain", "plain", "negation")), partitions(rng)) for _ in range(30)]
     pairs, matched = map(sum, zip(*counts))
-    assert pairs >= 1600
+    assert pairs >= 800
     assert matched >= 0.25 * pairs
 
 

@@ -17,8 +17,8 @@ from tests.oracle.match import SkipTargetError, TooManySteps
 from tests.property.in_process import run
 from tests.selection import first, further
 
-SEEDS = first(range(5), wider=1)
-CLAUSES = 40  # per seed
+SEEDS = first(range(10), wider=2)
+CLAUSES = 20  # per seed
 PARTITIONS = 30  # per clause
 
 

@@ -24,16 +24,16 @@ from tests.selection import first
 from tests.support.caught import without_catching
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=1))
+@pytest.mark.parametrize("seed", first(range(24), wider=3))
 def test_changed_plans_give_rows_or_an_error_of_ours(seed):
     rng = random.Random(f"made-up plans {seed}")
     files = rng.sample(sorted(made_up.CASES.glob("**/*.test")), 5)
     plans = list({made_up.shape(plan): plan for plan in made_up.of_cases(files)}.values())
-    plans = [*rng.sample(plans, min(8, len(plans))), *(made_up.drawn(rng) for _ in range(8))]
+    plans = [*rng.sample(plans, min(3, len(plans))), *(made_up.drawn(rng) for _ in range(3))]
     with made_up.interpreted_only():
         counts, wrong = made_up.sweep(plans, str(seed), each=30, structures=6)
     assert wrong == {}
-    assert counts["changes"] > 300 and counts["rows"] > 50 and counts["SPARKCEP.ARGUMENT"] > 50
+    assert counts["changes"] > 100 and counts["rows"] > 10 and counts["SPARKCEP.ARGUMENT"] > 10
 
 
 NAVIGATION = """PARTITION BY p ORDER BY id MEASURES FIRST(v) AS x, array_agg(id) AS ids, array_agg(CLASSIFIER()) AS labels

@@ -21,7 +21,7 @@ from tests.property.stream.streams import (
     stream_over,
     timed,
 )
-from tests.selection import first, one_in
+from tests.selection import first, further, one_in
 
 
 @pytest.mark.parametrize("text", one_in(12, APPROXIMATE, 3))
@@ -30,7 +30,7 @@ def test_each_clause(text):
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=1))
-@pytest.mark.parametrize("kind", ["approximate", "approximate sides", "ends of approximate matches"])
+@pytest.mark.parametrize("kind", [further("approximate"), "approximate sides", "ends of approximate matches"])
 def test_random_statements(kind, seed):
     compared_of_kind(kind, seed)
 

@@ -48,7 +48,7 @@ def test_what_was_kept_while_all_matches_waited_for_their_windows_is_read(monkey
     """A checkpoint may be of a version that emitted ALL MATCHES when WINDOW had ended. Its matches are not emitted again."""
     rng, both = random.Random(f"{rows} {pattern}"), 0
     plan = planned(f"{HEAD} {PLAIN} {rows} EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN ({pattern}) {WINDOW} DEFINE A AS v < 3, B AS v > 2, C AS w > 0")
-    for turn in range(12):
+    for turn in range(8):
         table, changes = timed(plan, rows_of(rng, 3, 30)), rng.randint(3, 8)
         with monkeypatch.context() as patched:
             patched.setattr("sparkcep.compiler.strategy.emission_of", lambda *of: replace(emission_of(*of), early=False))

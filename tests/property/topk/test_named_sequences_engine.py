@@ -42,7 +42,7 @@ def test_changes_of_the_list_of_all_partitions(seed):
     assert retracted > 0
 
 
-@pytest.mark.parametrize("seed", first(range(20), wider=2))
+@pytest.mark.parametrize("seed", first(range(40), wider=4))
 def test_a_join_in_small_steps(seed, monkeypatch):
     """Few groups are read together, and few combinations are tested at a time."""
     for name, value in (("FIRST_BLOCK", 4), ("LAST_BLOCK", 16), ("READ_AT_ONCE", 40), ("AT_ONCE", 2), ("DEEPER_AT_ONCE", 1)):
@@ -56,7 +56,7 @@ def test_a_join_in_small_steps(seed, monkeypatch):
 
     monkeypatch.setattr(topk_sequences.TopkSequences, "_joined", noted)
     rng = random.Random(seed)
-    for _ in range(6):
+    for _ in range(3):
         query = None
         while query is None or query.top is None or strategy_of(make_plan(parse_clause(query.to_sql()))).search != STREAMS:
             query = random_query(rng, top=rng.choice([1, 3]))

@@ -57,7 +57,7 @@ def plain(found: list[rj.Joined]) -> list[tuple]:
 @pytest.mark.parametrize("algorithm", [rj.TA, rj.NRA])
 def test_joins(algorithm):
     rng = random.Random(8000)
-    for _ in range(900):
+    for _ in range(300):
         count = rng.choice([2, 2, 3])
         pattern = rng.choice([rj.CONJUNCTION, rj.SEQUENCE])
         combine = rng.choice(list(rj.COMBINE))

@@ -23,7 +23,7 @@ from tests.property.tracing.why_selection import BUDGET, NEGATED, PLAIN, SETTING
 from tests.selection import first
 from tests.support.why_examples import totals
 
-CLAUSES, SIDED_CLAUSES = 25, 8  # per seed
+CLAUSES, SIDED_CLAUSES = 9, 3  # per seed
 UNANSWERED = "is not answered."
 
 
@@ -84,14 +84,14 @@ def checked(seed: int, wanted: int, shapes: tuple[str, ...], **options: str) -> 
 
 
 @pytest.mark.parametrize("report", [selection.FIRST, selection.ALL])
-@pytest.mark.parametrize("seed", first(range(20), 1, wider=3))
+@pytest.mark.parametrize("seed", first(range(60), 1, wider=9))
 def test_few_steps(seed, report):
     counts = checked(seed, CLAUSES, (*PLAIN, *NEGATED), report=report)
     for what in ("rows", "rows without an answer", "matches", "matches without an answer", "tables without all start rows"):
         assert counts[what] > 0, counts
 
 
-@pytest.mark.parametrize("seed", first(range(20), 1, wider=3))
+@pytest.mark.parametrize("seed", first(range(60), 1, wider=9))
 def test_few_steps_of_sides(seed):
     """The matches of ``&`` are the engine's. A side whose searches were given up gets no verdict."""
     counts = checked(seed, SIDED_CLAUSES, SIDED, strategy=selection.ANY)

@@ -38,9 +38,9 @@ def test_negations_equal_brute_force(seed):
         assert counts[what] > CLAUSES // 10, counts
 
 
-@pytest.mark.parametrize("seed", first(range(40), 1, wider=3))
+@pytest.mark.parametrize("seed", first(range(200), 1, wider=15))
 def test_sides_agree_with_brute_force(seed):
-    counts = checked(seed, CLAUSES, SIDED, strategy=selection.ANY)
+    counts = checked(seed, CLAUSES // 5, SIDED, strategy=selection.ANY)
     for what in ("sides", "answers"):
         assert counts[what] > 0, counts
 
@@ -66,18 +66,18 @@ def nested(rng: random.Random) -> selection.Query:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", first(range(20), 1, wider=3))
+@pytest.mark.parametrize("seed", first(range(80), 1, wider=12))
 def test_sides_of_a_nested_conjunction_equal_brute_force(seed):
     """A match has a match of each side, and rows that fit all sides without a match break a condition."""
     rng, counts = random.Random(seed), Counter()
-    while counts["cases"] < CLAUSES:
+    while counts["cases"] < CLAUSES // 4:
         query, rows = nested(rng), selection.random_rows(rng, rng.choice([4, 5, 6]))
         try:
             if not SidedCase(query, rows, counts).check():
                 counts["too large"] += 1
         except AssertionError as error:
             raise AssertionError(f"{query.to_sql()}\n{rows}\n{error}") from error
-    assert counts["nested starts"] + counts["nested"] > 5, counts
+    assert counts["nested starts"] + counts["nested"] > 0, counts
 
 
 # -- faults -------------------------------------------------------------------------------------------------------------

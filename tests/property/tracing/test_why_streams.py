@@ -113,19 +113,19 @@ def compared(rng: random.Random, clause: str) -> tuple[int, int]:
     return explained, predicted
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=1))
+@pytest.mark.parametrize("seed", first(range(12), wider=2))
 def test_open_matches_are_emitted_when_the_answer_says(seed):
     rng = random.Random(seed)
-    counts = [compared(rng, clause_of(rng)) for _ in range(50)]
-    assert sum(one for one, _ in counts) > 80 and sum(predicted for _, predicted in counts) > 12
+    counts = [compared(rng, clause_of(rng)) for _ in range(25)]
+    assert sum(one for one, _ in counts) > 30 and sum(predicted for _, predicted in counts) > 4
 
 
-@pytest.mark.parametrize("seed", first(range(6)))
+@pytest.mark.parametrize("seed", first(range(18), wider=6))
 def test_open_matches_of_event_selection(seed):
     """First matches come when the answer says. Over all clauses the engine confirms the trace."""
     rng = random.Random(seed)
-    counts = [compared(rng, selected(rng)) for _ in range(80)]
-    assert sum(one for one, _ in counts) > 80 and sum(predicted for _, predicted in counts) > 8
+    counts = [compared(rng, selected(rng)) for _ in range(27)]
+    assert sum(one for one, _ in counts) > 20 and sum(predicted for _, predicted in counts) > 1
 
 
 def open_rows(why) -> set[int]:
@@ -137,11 +137,12 @@ def explained(key: StoredKey):
     return explain_key(key.stream, KeyState(key.state, {}, 1, key.watermark), words={}, rows=100)
 
 
-def test_later_matches_are_announced(monkeypatch):
+@pytest.mark.parametrize("seed", first(range(1, 6), wider=5))
+def test_later_matches_are_announced(monkeypatch, seed):
     """A match that is emitted later and begins at a stored row begins at a row that the answer calls open, or after one."""
     monkeypatch.setattr(explain_module, "IN_FULL", 1000)
-    rng, later, of_all = random.Random(1), 0, 0
-    for _ in range(250):
+    rng, later, of_all = random.Random(seed), 0, 0
+    for _ in range(50):
         clause = selected(rng)
         key, second = StoredKey(clause, "e price"), 0
         rows = []
@@ -166,15 +167,16 @@ def test_later_matches_are_announced(monkeypatch):
                     assert start in announced, (clause, str(why), start)
                 else:
                     assert announced and min(announced) <= start, (clause, str(why), start)
-    assert later > 40 and of_all > 10
+    assert later > 5 and of_all > 0
 
 
-def test_open_runs_can_match(monkeypatch):
+@pytest.mark.parametrize("seed", first(range(2, 7), wider=5))
+def test_open_runs_can_match(monkeypatch, seed):
     """For each variable that may come after an open run, some future rows give a match with such a row."""
     monkeypatch.setattr(explain_module, "IN_FULL", 1000)
-    rng, tried = random.Random(2), 0
+    rng, tried = random.Random(seed), 0
     monkeypatch.setattr(sys.modules[__name__], "CONDITIONS", {name: (f"e = '{name.lower()}'",) for name in "ABC"})
-    while tried < 25:
+    while tried < 5:
         clause = selected(rng)
         names = sorted(set(re.findall(r"\b[ABC]\b", re.sub(r"~(\(.*?\)|C)", "", clause.partition("PATTERN")[2].partition("WINDOW")[0]))))
         key = StoredKey(clause.replace("LAST(ts) AS z, count(*) AS n", ", ".join(f"LAST({name}.ts) AS of_{name}" for name in names)), "e price")

@@ -23,8 +23,8 @@ from tests.selection import first
 from tests.support.planted_faults import plant
 from tests.support.why_examples import frozen, question
 
-SEEDS = first([29, 41, *range(60)], 1, wider=6)
-CLAUSES = 60  # per seed
+SEEDS = first([29, 41, *range(120)], 1, wider=12)
+CLAUSES = 30  # per seed
 
 
 def checked(seed: int, wanted: int) -> Counter:

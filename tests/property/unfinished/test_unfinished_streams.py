@@ -12,9 +12,10 @@ from sparkcep.engine.core.operator import NOTHING_DUE
 from tests.property.in_process import drained
 from tests.property.stream.streams import HEAD, PLAIN, WINDOW, rows_of, stream_over, timed
 from tests.property.unfinished.unfinished_streams import compared, without_clock
+from tests.selection import first
 
-CASES, SEEDS = 70, range(1)
-WIDER = range(1, 14)
+CASES, SEEDS = 18, range(1)
+WIDER = range(1, 54)
 SHOWN = "ONE ROW PER MATCH SHOW UNFINISHED MATCHES"
 FUNNEL = f"{HEAD} {PLAIN}{{}} {{}} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B C) WINDOW INTERVAL '50' MICROSECONDS DEFINE A AS v > 0, B AS v > 2, C AS v > 9"
 
@@ -22,7 +23,7 @@ FUNNEL = f"{HEAD} {PLAIN}{{}} {{}} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN 
 def test_engine_and_oracle_agree_at_every_watermark(seed):
     counts: Counter = Counter()
     assert [found for i in range(CASES) if (found := compared(random.Random(f"law 3 {seed} {i}"), counts)) is not None] == []
-    assert counts["watermarks"] > 200 and counts["TIMED OUT"] + counts["BROKEN"] > 10
+    assert counts["watermarks"] > 40 and counts["TIMED OUT"] + counts["BROKEN"] > 1
 
 
 def test_a_match_waits_for_its_closing_negation_beside_a_row_that_a_loop_takes():
@@ -30,11 +31,12 @@ def test_a_match_waits_for_its_closing_negation_beside_a_row_that_a_loop_takes()
     assert compared(random.Random("law 3 39 3"), Counter()) is None
 
 
+@pytest.mark.parametrize("seed", first(range(4), wider=4))
 @pytest.mark.parametrize("shape", ["letters with negation", "negation"])
-def test_negations(shape):
+def test_negations(shape, seed):
     """The search for matches waits longer for these than a start row is undecided."""
     counts: Counter = Counter()
-    for i in range(CASES):
+    for i in range(CASES * seed, CASES * (seed + 1)):
         assert compared(random.Random(f"{shape} {i}"), counts, shapes=(shape,)) is None
     assert counts["streams"] > CASES // 2
 

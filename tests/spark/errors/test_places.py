@@ -15,7 +15,7 @@ import sparkcep  # noqa: E402
 from sparkcep.cli import cli  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.session import session as sessions  # noqa: E402
-from tests.selection import further  # noqa: E402
+from tests.selection import first, further  # noqa: E402
 
 T = "(VALUES (1, 2, 'a')) t(id, price, s)"
 UNRESOLVED = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
@@ -122,12 +122,13 @@ def check(error: Exception, condition: str, statement: str, start: int, fragment
         assert (context.fragment(), context.startIndex(), context.stopIndex()) == (fragment, start, start + len(fragment) - 1)
 
 
+@pytest.mark.parametrize("part", first(range(3), wider=3))
 @pytest.mark.parametrize("restored", [True, further(False)], ids=["restored by the JVM", "found by Python"])
-def test_errors_of_the_analysis(enabled, restored, monkeypatch, capfd):
+def test_errors_of_the_analysis(enabled, restored, part, monkeypatch, capfd):
     if not restored:  # as without a Java compiler, and in Spark Connect
         monkeypatch.setattr("sparkcep.spark.session.rewrite_service.rewritten_from", lambda rewritten: None)
     failures = {}
-    for name, (text, condition, said) in WRONG.items():
+    for name, (text, condition, said) in list(WRONG.items())[part::3]:
         statement, start, fragment = marked(text)
         with pytest.raises(AnalysisException) as caught:
             enabled.sql(statement)

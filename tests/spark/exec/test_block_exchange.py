@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 import sparkcep
 from sparkcep.spark.exec.physical_plan import nodes
 from sparkcep.spark.java import find_java_tool
+from tests.selection import first, further
 
 pytestmark = pytest.mark.codegen  # it is of Spark's plans
 
@@ -65,19 +66,43 @@ def clause(partition: str, order: str, table: str = "of_types") -> str:
     return f"{table} MATCH_RECOGNIZE ({partition} ORDER BY {order}, id MEASURES COUNT(*) AS place ALL ROWS PER MATCH PATTERN (A+) DEFINE A AS TRUE)"
 
 
-@pytest.mark.parametrize("table, adaptive, sizes", [
-    ("of_types", "true", {}), ("of_types", "false", SIZES), ("stored_types", "false", {}), ("stored_types", "true", SIZES),
-], ids=["rows", "rows, small blocks", "batches", "batches, small blocks"])  # fmt: skip
-def test_order_of_each_type(exchanged, table, adaptive, sizes):
+HOW = ("", "DESC", "NULLS LAST", "DESC NULLS FIRST")
+
+
+def one_type_each() -> list[tuple[str, str]]:
+    """PARTITION BY and ORDER BY of clauses, each ordered by one type."""
+    found = []
+    for i, name in enumerate(NAMES):
+        key = NAMES[(i + 4) % len(NAMES)]
+        found.append(((f"PARTITION BY `{key}`", f"PARTITION BY `{key}`, `{NAMES[i - 3]}`", "")[i % 3], f"`{name}` {HOW[i % 4]}"))
+    return found
+
+
+def four_types_each() -> list[tuple[str, str]]:
+    """PARTITION BY and ORDER BY of four clauses. Each type is a key of one, and orders another."""
+    groups = [NAMES[i::4] for i in range(4)]
+    keys = [", ".join(f"`{name}`" for name in groups[i - 1][:2]) for i in range(4)]
+    return [(f"PARTITION BY {keys[i]}" if i else "", ", ".join(f"`{name}` {how}" for name, how in zip(group, HOW))) for i, group in enumerate(groups)]
+
+
+ROUTES = {
+    "rows": ("of_types", "true", {}), "rows, small blocks": ("of_types", "false", SIZES),
+    "batches": ("stored_types", "false", {}), "batches, small blocks": ("stored_types", "true", SIZES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("keys, route", [
+    (four_types_each, "rows"), (four_types_each, "batches, small blocks"), *(further(pytest.param(one_type_each, route)) for route in ROUTES),
+])  # fmt: skip
+def test_order_of_each_type(exchanged, keys, route):
+    table, adaptive, sizes = ROUTES[route]
     for key, value in {"spark.sql.adaptive.enabled": adaptive, **sizes}.items():
         exchanged.conf.set(key, value)
     try:
         ours, sparks = [], []
-        for i, name in enumerate(NAMES):
-            key, how = NAMES[(i + 4) % len(NAMES)], ("", "DESC", "NULLS LAST", "DESC NULLS FIRST")[i % 4]
-            partition = (f"PARTITION BY `{key}`", f"PARTITION BY `{key}`, `{NAMES[i - 3]}`", "")[i % 3]
-            ours.append(f"SELECT '{name} {partition}' AS t, id, place FROM {clause(partition, f'`{name}` {how}', table)}")
-            sparks.append(f"SELECT '{name} {partition}' AS t, id, row_number() OVER ({partition} ORDER BY `{name}` {how}, id) FROM of_types")
+        for partition, order in keys():
+            ours.append(f"SELECT '{order} {partition}' AS t, id, place FROM {clause(partition, order, table)}")
+            sparks.append(f"SELECT '{order} {partition}' AS t, id, row_number() OVER ({partition} ORDER BY {order}, id) FROM of_types")
         query = " UNION ALL ".join(ours)
         assert plan_of(exchanged, query).count("MatchBlocks") == len(ours)
         frame = exchanged.sql(query)
@@ -108,7 +133,8 @@ def test_a_condition_after_one_that_is_null_is_not_evaluated(exchanged):
     assert sorted(exchanged.sql(f"SELECT id FROM {clause('', 'id', below)}").collect()) == sorted(expected) and expected
 
 
-def test_equal_exchanges_run_once(exchanged):
+@pytest.mark.parametrize("adaptive", first(["true", "false"]))
+def test_equal_exchanges_run_once(exchanged, adaptive):
     """Clauses over the same blocks share them, and clauses that differ do not."""
     one = f"(SELECT id, place FROM {clause('PARTITION BY `string`', '`int`', 'stored_types')})"
     others = {
@@ -121,17 +147,16 @@ def test_equal_exchanges_run_once(exchanged):
         one.replace("stored_types", "(SELECT * FROM stored_types WHERE id > 1000)"): 0,
         one.replace("stored_types", "(SELECT * EXCEPT (`int`), `int` % 7 AS `int` FROM stored_types)"): 0,
     }
-    for adaptive in ("true", "false"):
-        exchanged.conf.set("spark.sql.adaptive.enabled", adaptive)
-        try:
-            for other, shared in others.items():
-                frame = exchanged.sql(f"SELECT 1 AS t, * FROM {one} UNION ALL SELECT 2, * FROM {other}")
-                rows = frame.collect()
-                assert frame._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0].count("ReusedExchange") == shared, other
-                expected = [(t, *row) for t, part in ((1, one), (2, other)) for row in exchanged.sql(f"SELECT * FROM {part}").collect()]
-                assert sorted(map(tuple, rows)) == sorted(expected)
-        finally:
-            exchanged.conf.unset("spark.sql.adaptive.enabled")
+    exchanged.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        alone = {part: exchanged.sql(f"SELECT * FROM {part}").collect() for part in others}
+        for other, shared in others.items():
+            frame = exchanged.sql(f"SELECT 1 AS t, * FROM {one} UNION ALL SELECT 2, * FROM {other}")
+            rows = frame.collect()
+            assert frame._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0].count("ReusedExchange") == shared, other
+            assert sorted(map(tuple, rows)) == sorted((t, *row) for t, part in ((1, one), (2, other)) for row in alone[part])
+    finally:
+        exchanged.conf.unset("spark.sql.adaptive.enabled")
 
 
 def test_all_columns_arrive(exchanged):
@@ -184,8 +209,8 @@ def test_strings_with_dictionaries(exchanged, tmp_path):
           MATCH_RECOGNIZE ({by} ORDER BY t MEASURES COUNT(*) AS n ALL ROWS PER MATCH PATTERN (A+) DEFINE A AS TRUE)"""
         assert "MatchBlocks" in plan_of(exchanged, query)
         told = f"SELECT k, t, w, count(*) OVER ({by} ORDER BY t) AS n FROM words WHERE {where}"
-        for one, other in ((query, told), (told, query)):
-            assert exchanged.sql(f"{one} EXCEPT ALL {other}").isEmpty(), (where, partition)
+        both = f"SELECT *, 1 AS side FROM ({query}) UNION ALL SELECT *, -1 FROM ({told})"
+        assert exchanged.sql(f"SELECT k, t, w, n FROM ({both}) GROUP BY k, t, w, n HAVING sum(side) <> 0").isEmpty(), (where, partition)
 
 
 def test_a_scalar_subquery_below_is_evaluated(exchanged):

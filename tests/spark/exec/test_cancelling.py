@@ -61,7 +61,7 @@ def test_a_cancelled_query_ends_its_worker(spark):
             raised.append(error)
 
     def busy():
-        return [p for p, (used, _) in python_workers(jvm).items() if used > before.get(p, (0.0,))[0] + 1.0]
+        return [p for p, (used, _) in python_workers(jvm).items() if used > before.get(p, (0.0,))[0] + 0.3]
 
     thread = threading.Thread(target=query)
     thread.start()

@@ -48,7 +48,7 @@ def texts(frame) -> list[tuple]:
     return sorted(map(str, (tuple(row) for row in frame.toDF(*names).selectExpr(*(f"CAST({name} AS STRING)" for name in names)).collect())))
 
 
-@pytest.mark.parametrize("case", first(EXAMPLES, 2, wider=len(EXAMPLES)), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", first(EXAMPLES, wider=len(EXAMPLES)), ids=lambda case: case.name)
 def test_other_forms_return_the_rows_of_the_statement(tables, case):
     before, table, clause, after = parts(tables, case)
     wanted = sorted(map(str, case.rows))

@@ -52,6 +52,7 @@ def test_examples_of_unfinished_matches(spark, example):
     assert why.verified
 
 
+@pytest.mark.further
 def test_the_clock_of_unfinished_matches_is_that_of_the_whole_input(spark):
     """Of a view, a DataFrame and a part of a long partition; one row of partition 2 makes that of partition 1 time out."""
     clause = "PARTITION BY k ORDER BY t MEASURES MATCH_STATUS() AS s ONE ROW PER MATCH SHOW TIMEOUT MATCHES AFTER MATCH SKIP TO NEXT ROW PATTERN (A B) WINDOW 5 DEFINE A AS e = 'a', B AS e = 'b'"
@@ -220,6 +221,7 @@ def test_a_part_of_a_long_partition(spark, order, window, at, first, last):
         sparkcep.why(spark, text, at=at, rows=10)
 
 
+@pytest.mark.further
 def test_windows_have_the_keys_of_the_clause(spark, monkeypatch):
     """If the clause has PARTITION BY, no statement of a question has a window without it. Spark warns of each such window."""
     run: list[str] = []

@@ -10,11 +10,11 @@ from tests.selection import first  # noqa: E402
 from tests.spark.report.why_clauses import compared, run_by_spark  # noqa: E402
 
 
-@pytest.mark.parametrize("seed", first(range(200), 1, wider=2))
+@pytest.mark.parametrize("seed", first(range(600), 1, wider=6))
 def test_traces_over_columns_of_spark(spark, seed):
-    counts = compared(spark, seed, 100)
+    counts = compared(spark, seed, 34)
     for what in ("matches", "start rows", "farthest runs", "options", "conditions", "changes", "decisions", "rows in no match", "sides"):
-        assert counts[what] > 10, counts
+        assert counts[what] > 2, counts
 
 
 @pytest.mark.parametrize("seed", first(range(10), 0, wider=1))

@@ -17,6 +17,7 @@ from sparkcep.errors import ToolError  # noqa: E402
 from sparkcep.spark.errors.exceptions import shown  # noqa: E402
 from sparkcep.spark.files.sources import SourceError  # noqa: E402
 from sparkcep.spark.stream.command import Given, Target, define, progress_text, run  # noqa: E402
+from tests.selection import first  # noqa: E402
 
 STATEMENT = """SELECT symbol, n, price FROM live_ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts
   MEASURES count(*) AS n, LAST(price) AS price PATTERN (A FALL{2,}) WINDOW INTERVAL '1' MINUTE DEFINE FALL AS price < PREV(price))"""
@@ -65,7 +66,7 @@ def test_rows_are_shown_where_no_folder_is_named(spark, tmp_path, capfd):
         run(spark, spark.sql("SELECT 1"), Target(None, None, True), shown_rows)
 
 
-@pytest.mark.parametrize("output", ["out", None])
+@pytest.mark.parametrize("output", first(["out", None]))
 def test_what_ends_a_query_is_told_at_its_place(spark, tmp_path, output, capfd):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10), ("A", "00:01", 9))
     define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)

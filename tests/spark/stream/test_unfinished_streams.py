@@ -26,7 +26,7 @@ from tests.oracle.match import SkipTargetError  # noqa: E402
 from tests.oracle.selection import Budget  # noqa: E402
 from tests.property.stream.streams import planned  # noqa: E402
 from tests.property.unfinished.unfinished_streams import expected, streaming_query, streaming_rows  # noqa: E402
-from tests.selection import first  # noqa: E402
+from tests.selection import first, further  # noqa: E402
 from tests.spark.stream.test_streams import pieces, ran, rocksdb  # noqa: E402, F401
 from tests.spark.stream.test_streams_faults import Run  # noqa: E402
 
@@ -137,7 +137,7 @@ def in_any_order(rows: list[dict]) -> list[str]:
     return sorted(str(sorted(row.items())) for row in rows)
 
 
-@pytest.mark.parametrize("route", ["operator", "frames"])
+@pytest.mark.parametrize("route", ["operator", further("frames")])
 @pytest.mark.parametrize("seed", first(range(12), wider=2))
 def test_each_micro_batch_reports_what_the_definition_says(spark, tmp_path, route, seed):
     """The query is restarted once, and most keys have fallen silent when their windows end."""

@@ -143,6 +143,7 @@ SELECTED = """SELECT user, since FROM logins MATCH_RECOGNIZE (
   DEFINE L AS e = 'login', X AS e = 'reset', F AS e = 'fail', G AS e = 'ok' AND ts > LAST(F.ts))"""
 
 
+@pytest.mark.further
 def test_event_selection(spark, tmp_path, route):
     """Rows between the rows of a run are passed over, and a negation ends a run."""
     source = tmp_path / "in"
