@@ -1,11 +1,11 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
-``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 128th of
-these, and the wider run each twentieth. Of the other cases that start a job, the default run takes the first one of each sixth
+``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 256th of
+these, and the wider run each twentieth. Of the other cases that start a job, the default run takes the first one of each twelfth
 file, and of each file that has nothing else in the default run. The wider run takes a third of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
-each 32nd of them in Spark too; the wider run takes each eighth. The default run takes each twelfth of the other errors, and the
+each 32nd of them in Spark too; the wider run takes each eighth. The default run takes each 24th of the other errors, and the
 wider run takes the rest. In Spark, an error case also checks that no job was started.
 """
 
@@ -26,10 +26,10 @@ FOLDER = Path(__file__).resolve().parent
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 128, 20  # of the cases that also run without Spark, one is in the default run, and one in the wider run
-OTHERS = 12  # of so many error cases that Spark finds, one is in the default run, and the others in the wider run
+STEP, WIDER = 256, 20  # of the cases that also run without Spark, one is in the default run, and one in the wider run
+OTHERS = 24  # of so many error cases that Spark finds, one is in the default run, and the others in the wider run
 ALONE = 3  # of so many others that start a job, one is in the wider run
-FILES_ALONE = 6  # the default run takes the first of them in one of so many files
+FILES_ALONE = 12  # the default run takes the first of them in one of so many files
 IN_SPARK, IN_SPARK_WIDER = 32, 8  # of so many error cases that the reader finds, one is asked of Spark as well, by run
 
 
@@ -76,7 +76,7 @@ def _parameters():
                 marks += [pytest.mark.further] if without % OTHERS else []
                 without += 1
             elif kind == "process":
-                marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER and both % (STEP // 2) else [pytest.mark.further]
+                marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER and both % (STEP // 4) else [pytest.mark.further]
                 both += 1
             else:
                 quick = with_jobs == 0 and (number % FILES_ALONE == 0 or not {"no job", "process"} & set(kinds))

@@ -56,7 +56,7 @@ def aligned(table: str) -> bool:
     return lines[0] == lines[2] == lines[-1] and re.fullmatch(r"(\+-*)+\+", lines[0]) is not None and {len(line) for line in lines} == {len(lines[0])}
 
 
-@pytest.mark.parametrize(("sql", "kind", "expected"), one_in(12, EXAMPLES, wider=4))
+@pytest.mark.parametrize(("sql", "kind", "expected"), one_in(24, EXAMPLES, wider=4))
 def test_example(views, sql, kind, expected):
     if kind == "text":
         assert aligned(expected)

@@ -30,7 +30,7 @@ def test_each_clause(text):
 
 
 @pytest.mark.parametrize("seed", first(range(8), wider=1))
-@pytest.mark.parametrize("kind", [further("approximate"), "approximate sides", "ends of approximate matches"])
+@pytest.mark.parametrize("kind", [*map(further, ("approximate", "approximate sides")), "ends of approximate matches"])
 def test_random_statements(kind, seed):
     compared_of_kind(kind, seed)
 

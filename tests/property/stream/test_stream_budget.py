@@ -94,7 +94,7 @@ TIMED = [
 ]
 
 
-@pytest.mark.parametrize("text", one_in(2, TIMED, wider=1))
+@pytest.mark.parametrize("text", one_in(4, TIMED, wider=1))
 def test_checks_by_time_are_those_of_a_table(text):
     """Blocks of 64 rows go on from one micro-batch to the next."""
     assert compared(text, random.Random(text), 3, 400) > 10

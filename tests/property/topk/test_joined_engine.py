@@ -21,8 +21,8 @@ from tests.property.topk.ranking_cases import engine_rows, window_starts
 from tests.selection import first
 from tests.support.caught import without_catching
 
-SEEDS = first(range(6), wider=1)
-QUERIES = 60  # a seed
+SEEDS = first(range(12), wider=2)
+QUERIES = 30  # a seed
 PARTITIONS = 12  # a query
 NAMES = "ABCD"
 TYPES = {"tinyint": pa.int8(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64()}
@@ -272,4 +272,4 @@ def test_the_best_are_the_best_of_all_matches(seed):
         joined += got[1] <= case.top < 10
         wrong = {key: (expected.get(key), got[0].get(key)) for key in {*expected, *got[0]} if expected.get(key) != got[0].get(key)}
         assert not wrong, f"{case.text()}\n{case.types}\n{wrong}\n{[case.rows[p] for p, _ in wrong][:1]}"
-    assert joined > QUERIES / 3 and other < QUERIES and linked > 5
+    assert joined > QUERIES / 4 and other < 2 * QUERIES and linked > 0

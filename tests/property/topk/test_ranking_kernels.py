@@ -305,42 +305,42 @@ def test_little_room(monkeypatch):
             assert got.get(i, []) == expected(expected_here), f"{pattern} {a}:{b} k={k}\n{letters!r}\n{weights!r}\n{keys!r}"
 
 
+@pytest.mark.parametrize("pattern", first(["(A | B) C", "A B C", "A+ B", "A B? C"], wider=4))
 @pytest.mark.parametrize("kind", [further("distinct"), "ties", further("decimals")])
-def test_long_streams(kind, monkeypatch):
+def test_long_streams(kind, pattern, monkeypatch):
     """Windows that share against windows from scratch, and against the k-SSP of the thesis; the pool stays small."""
     rng = np.random.default_rng(5)
     n = 3000
-    for pattern in ("A B C", "A+ B", "A B? C", "(A | B) C"):
-        first, edges = automaton(pattern)
-        letters = 1 << rng.integers(0, 3, n)
-        weights = {
-            "distinct": rng.random((3, n)),
-            "ties": rng.integers(0, 3, (3, n)),
-            "decimals": rng.integers(0, 50, (3, n)) / 100,
-        }[kind]
-        if "+" in pattern:
-            weights = weights - 1
-        low = np.arange(0, n - 200, 20)
-        pools = []
-        ranked = k_best_paths._Store.ranked
+    first, edges = automaton(pattern)
+    letters = 1 << rng.integers(0, 3, n)
+    weights = {
+        "distinct": rng.random((3, n)),
+        "ties": rng.integers(0, 3, (3, n)),
+        "decimals": rng.integers(0, 50, (3, n)) / 100,
+    }[kind]
+    if "+" in pattern:
+        weights = weights - 1
+    low = np.arange(0, n - 200, 20)
+    pools = []
+    ranked = k_best_paths._Store.ranked
 
-        def measured(store, number, pools=pools, ranked=ranked):
-            pools.append(len(store.pool))
-            return ranked(store, number)
+    def measured(store, number):
+        pools.append(len(store.pool))
+        return ranked(store, number)
 
-        monkeypatch.setattr(k_best_paths._Store, "ranked", measured)
-        shared = top_matches(first, edges, letters, weights, 10, low, low + 200)
-        scratch = top_matches(first, edges, letters, weights, 10, low, low + 200, width=10)
-        monkeypatch.undo()
-        assert listed(shared, weights) == listed(scratch, weights)
-        assert max(pools) <= k_best_paths.POOL
-        if kind != "ties":
-            assert shared.builds < len(low) / 3
-        if kind != "decimals":
-            array = PQArray(first, edges, letters, weights)
-            got = listed(shared, weights)
-            for i in (0, 40, 139):
-                assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, 10, int(low[i]), int(low[i]) + 200)] == got[i]
+    monkeypatch.setattr(k_best_paths._Store, "ranked", measured)
+    shared = top_matches(first, edges, letters, weights, 10, low, low + 200)
+    scratch = top_matches(first, edges, letters, weights, 10, low, low + 200, width=10)
+    monkeypatch.undo()
+    assert listed(shared, weights) == listed(scratch, weights)
+    assert max(pools) <= k_best_paths.POOL
+    if kind != "ties":
+        assert shared.builds < len(low) / 3
+    if kind != "decimals":
+        array = PQArray(first, edges, letters, weights)
+        got = listed(shared, weights)
+        for i in (0, 40, 139):
+            assert [(repr(p.score), p.rows, p.edges) for p in k_ssp(array, 10, int(low[i]), int(low[i]) + 200)] == got[i]
 
 
 @pytest.mark.parametrize("seed", first(range(6), wider=1))

@@ -115,7 +115,7 @@ def test_order_of_each_type(exchanged, keys, route):
             exchanged.conf.unset(key)
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("blocks", [further(1), 3])
 def test_an_adaptive_query_does_not_count_blocks_as_rows(exchanged, blocks):
     """LIMIT, DISTINCT and ORDER BY have other results than those of as many rows as there are blocks."""
     below = f"(SELECT id % 4 AS k, id FROM range(0, 300, 1, {blocks}))"
@@ -274,6 +274,7 @@ def test_measures_that_may_fail_travel_in_blocks(exchanged):
         exchanged.sql(query.format(6)).collect()
 
 
+@pytest.mark.further
 def test_a_cached_input_and_a_join_below(exchanged):
     exchanged.sql("CACHE TABLE of_types")
     try:

@@ -177,6 +177,7 @@ def test_planning(spark, events):
         spark.conf.unset("sparkcep.slices")
 
 
+@pytest.mark.further
 def test_where_the_parser_alone_sees_the_statement(spark, events):
     if not hasattr(spark, "_jvm") or find_java_tool("javac") is None:
         pytest.skip("a classic session with a Java compiler is needed")

@@ -87,6 +87,7 @@ def without_ansi(values):
     values.conf.set("spark.sql.ansi.enabled", "true")
 
 
+@pytest.mark.further
 def test_wide_decimals_without_ansi(without_ansi):
     # overflow and division by zero are NULL there, and casts wrap
     functions = [

@@ -128,7 +128,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("nothing", one_in(3, STATEMENTS), ids=lambda nothing: nothing.name)
+@pytest.mark.parametrize("nothing", one_in(6, STATEMENTS), ids=lambda nothing: nothing.name)
 def test_the_first_screen_names_the_cause(spark, nothing):
     assert spark.sql(nothing.sql).count() == 0
     why = sparkcep.why(spark, nothing.sql, **nothing.asked)
