@@ -5,8 +5,8 @@ these, and the wider run each twentieth. Of the other cases that start a job, th
 file, and of each file that has nothing else in the default run. The wider run takes a third of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
-each 32nd of them in Spark too; the wider run takes each eighth. The default run takes each 24th of the other errors, and the
-wider run takes the rest. In Spark, an error case also checks that no job was started.
+each 32nd of them in Spark too; the wider run takes each eighth. Of the other errors, the default run takes the first one of such
+files, and the wider run takes the rest. In Spark, an error case also checks that no job was started.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ FILES = sorted(FOLDER.glob("*/*.test"))
 
 
 STEP, WIDER = 256, 20  # of the cases that also run without Spark, one is in the default run, and one in the wider run
-OTHERS = 24  # of so many error cases that Spark finds, one is in the default run, and the others in the wider run
 ALONE = 3  # of so many others that start a job, one is in the wider run
-FILES_ALONE = 12  # the default run takes the first of them in one of so many files
+FILES_ALONE = 12  # the default run takes the first job and the first error without one in one of so many files
 IN_SPARK, IN_SPARK_WIDER = 32, 8  # of so many error cases that the reader finds, one is asked of Spark as well, by run
 
 
@@ -73,7 +72,8 @@ def _parameters():
                 marks += [] if found % IN_SPARK == 0 else [pytest.mark.slow] if found % IN_SPARK_WIDER else [pytest.mark.further]
                 found += 1
             elif kind == "no job":
-                marks += [pytest.mark.further] if without % OTHERS else []
+                quick = without == 0 and (number % FILES_ALONE == 0 or "process" not in kinds)
+                marks += [] if quick else [pytest.mark.further]
                 without += 1
             elif kind == "process":
                 marks += [] if both % STEP == 0 else [pytest.mark.slow] if both % WIDER and both % (STEP // 4) else [pytest.mark.further]

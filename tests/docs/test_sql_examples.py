@@ -33,7 +33,7 @@ def run(spark, path: Path) -> str:
     return table_text(frame)
 
 
-@pytest.mark.parametrize("path", one_in(12, FILES, wider=4), ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", one_in(24, FILES, wider=4), ids=[p.stem for p in FILES])
 def test_example(spark, path):
     assert run(spark, path) == path.with_suffix(".expected").read_text(encoding="utf-8")
 

@@ -34,8 +34,8 @@ def views(spark):
 @pytest.mark.parametrize(
     ("file", "case"),
     [
-        *one_in(24, [param for param in OF_ROWS if name_of(*param.values) in ALONE], wider=2),
-        *one_in(24, [param for param in OF_ROWS if name_of(*param.values) not in ALONE], wider=12),  # tests/cases/test_in_process.py has all
+        *one_in(48, [param for param in OF_ROWS if name_of(*param.values) in ALONE], wider=2),
+        *one_in(48, [param for param in OF_ROWS if name_of(*param.values) not in ALONE], wider=12),  # tests/cases/test_in_process.py has all
     ],
 )
 def test_rows(spark, views, file, case):

@@ -31,7 +31,7 @@ def test_each_clause(text):
     compared_clause(text, 20)
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=1))
+@pytest.mark.parametrize("seed", first(range(16), wider=2))
 def test_random_statements(seed):
     compared_of_kind("automata", seed)
 

@@ -37,7 +37,7 @@ from tests.property.stream.streams import (
 from tests.selection import first, further, one_in
 
 
-@pytest.mark.parametrize("seed", first(range(8), wider=1))
+@pytest.mark.parametrize("seed", first(range(16), wider=2))
 def test_random_statements(seed):
     compared_of_kind("told at once", seed)
 

@@ -228,7 +228,7 @@ def test_an_interval_is_refused_through_a_view(spark, clock, statement, word):
         assert spark.sql(statement).collect()
 
 
-@pytest.mark.parametrize("text, wanted", first([pytest.param("thread", "INDETERMINATE"), pytest.param("counted:1,1", "UNORDERED")]))
+@pytest.mark.parametrize("text, wanted", first([pytest.param("thread", "INDETERMINATE"), pytest.param("counted:1,1", "UNORDERED")], 0, wider=2))
 def test_spark_knows_what_is_not_repeatable_over_a_stream(spark, clock, tmp_path, text, wanted):
     provider = "spark.sql.streaming.stateStore.providerClass"
     rows = spark.range(64).selectExpr("0 AS p", "timestamp_seconds(1767225600 + id) AS t")

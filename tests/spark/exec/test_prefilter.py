@@ -147,6 +147,7 @@ def told(spark, statement, settings=DEFAULT):
     return found.filtering
 
 
+@pytest.mark.further
 def test_a_rare_variable_of_a_large_table_is_filtered(spark):
     query = f"SELECT * FROM {BIG} MATCH_RECOGNIZE ({RARE})"
     choice = told(spark, query)

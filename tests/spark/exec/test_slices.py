@@ -149,6 +149,7 @@ def physical(spark, query):
     return re.sub(r"--sparkcep.*|\{\"variables\":.*?\"given\":\[.*?\]\}", "", plan)
 
 
+@pytest.mark.further
 def test_planning(spark, events):
     if not hasattr(spark, "_jvm") or find_java_tool("javac") is None:
         pytest.skip("a classic session with a Java compiler is needed")

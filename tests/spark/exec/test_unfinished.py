@@ -77,6 +77,7 @@ def test_the_clock_is_the_latest_time_of_the_whole_input(events):
     assert alone == {6: ("OPEN", None, ["S"])}
 
 
+@pytest.mark.further
 def test_statements_around_the_clause(events):
     late = [o for o, said in answer().items() if said[0] == "TIMED OUT"]
     shown = f"events MATCH_RECOGNIZE ({clause('TIMEOUT')}) AS m"

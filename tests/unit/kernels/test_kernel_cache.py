@@ -208,6 +208,7 @@ def test_a_damaged_kernel_is_compiled_again(tmp_path):
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
 
 
+@pytest.mark.further
 @pytest.mark.skipif(locks.fcntl is None, reason="no such limits and locks on Windows")
 def test_a_kernel_that_cannot_be_saved_runs_all_the_same(tmp_path):
     kept = tmp_path / "kept"
@@ -319,6 +320,7 @@ def test_loaded_kernels_are_marked(tmp_path):
 # -- kernels that are not compiled yet --------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_small_inputs_are_interpreted_while_kernels_are_compiled(tmp_path):
     kept = tmp_path / "kept"
     asks = start(package(tmp_path / "one"), kept, SPARKCEP_INTERPRET="true")
