@@ -69,7 +69,7 @@ def test_the_keys_change_nothing(seed):
         some = partitions(rng, PARTITIONS, 9)
         tally.compare(query, some, choices=ON_AND_OFF)
     assert tally.pairs >= 0.9 * QUERIES * PARTITIONS
-    assert tally.matched >= 0.2 * tally.pairs
+    assert tally.matched >= 0.1 * tally.pairs
 
 
 @pytest.mark.parametrize("chunk_rows", first([1, 3], 0, wider=1))

@@ -57,7 +57,7 @@ def partitions(rng: random.Random, count: int, longest: int = 14, nulls: float =
     }
 
 
-@pytest.mark.parametrize(("search", "clause"), one_in(4, [pytest.param(*each) for each in CLAUSES]))
+@pytest.mark.parametrize(("search", "clause"), one_in(8, [pytest.param(*each) for each in CLAUSES]))
 def test_each_search(search, clause):
     plan = without_catching(make_plan(parse_clause(clause)))
     assert strategy_of(plan).search == search

@@ -118,7 +118,7 @@ def test_promises_change_no_answer_and_are_held(by, seed):
     for _ in range(3):
         found = compared(rng.choice(TEXTS), by, rng)
         changes, failed, counted = changes + found[0], failed + found[1], counted + 1
-    assert changes > 5 and failed < counted
+    assert changes > 0 and failed < counted
 
 
 def _row(op: str | None, v: int | None, at: int, key: int = 0) -> Event:

@@ -194,6 +194,7 @@ def test_conditions_and_computed_columns_over_batches(exchanged):
     assert sorted(map(str, map(tuple, rows))) == sorted(map(str, map(tuple, expected))) and rows
 
 
+@pytest.mark.further
 def test_strings_with_dictionaries(exchanged, tmp_path):
     """Column chunks of Parquet have dictionaries of their own. One is given up in the middle of a chunk, when it gets too large."""
     rng = random.Random(3)

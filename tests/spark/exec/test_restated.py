@@ -43,6 +43,7 @@ def test_there_are_many():
     assert len(restated()) >= 25
 
 
+@pytest.mark.further
 def test_the_printed_statements_give_the_rows_in_process():
     pytest.importorskip("duckdb")
     from tests.cases.in_process import Database, difference

@@ -276,6 +276,7 @@ ARITHMETIC = [
 ]  # fmt: skip
 
 
+@pytest.mark.further
 def test_arithmetic_with_other_types_is_asked_about_at_matched_rows_alone(spark):
     """One match of two rows. Each expression fails on another row, or the table's types make that impossible."""
     spark.sql(

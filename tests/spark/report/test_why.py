@@ -152,6 +152,7 @@ def test_one_of_several_clauses(spark):
     assert str(sparkcep.why(spark, two, at="symbol = 'B' AND day = 2", which=2)).startswith("Row 2 (day 2) of symbol = 'B' is in match 1 as C.")
 
 
+@pytest.mark.further
 def test_input_of_any_kind(spark):
     """The clause's input may be a CTE, a subquery, a view or a join."""
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW why_ticks AS SELECT * FROM {V_TABLE}")

@@ -201,6 +201,7 @@ def test_several_clauses_need_rocksdb(spark, tmp_path):
     assert re.match(r"\[SPARKCEP.STREAM\] a clause below, .* was made for a query with one clause. Set sparkcep.stream.several to true.* \(line 1, column \d+: 'S M\+'\)", told), told
 
 
+@pytest.mark.further
 def test_what_does_not_start(spark, tmp_path):
     """What a user builds upon a clause's data frame is known when the query starts: one of ours in place of Spark's plan."""
     source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"

@@ -290,6 +290,7 @@ REFUSED = {  # what Spark does not run over streams, and what is said of it
 }  # fmt: skip
 
 
+@pytest.mark.further
 def test_what_spark_does_not_start(spark, tmp_path):
     """It is told at the clause's place, without the query's plan."""
     (tmp_path / "in").mkdir()

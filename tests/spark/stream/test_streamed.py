@@ -57,6 +57,7 @@ def test_two_runs_of_one_checkpoint(spark, tmp_path, capsys):
     assert found(tmp_path / "out") == [("A", 3, 8), ("B", 3, 3)]
 
 
+@pytest.mark.further
 def test_rows_are_shown_where_no_folder_is_named(spark, tmp_path, capfd):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10), ("A", "00:01", 9), ("A", "00:02", 8), ("A", "00:09", 9), ("B", "00:20", 5))
     define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)

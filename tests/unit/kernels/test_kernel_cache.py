@@ -332,6 +332,7 @@ def test_small_inputs_are_interpreted_while_kernels_are_compiled(tmp_path):
     assert answer(start(tmp_path / "one", kept, SPARKCEP_INTERPRET="true")) == ([42, 0], 0)
 
 
+@pytest.mark.further
 def test_who_asks_compiles_what_the_background_could_not(tmp_path):
     kept, folder = tmp_path / "kept", package(tmp_path / "one")
     (folder / "sparkcep" / "background.py").write_text("import pathlib, sys\nfor path in pathlib.Path(sys.argv[1]).iterdir():\n    path.unlink()\n")
