@@ -210,7 +210,7 @@ KINDS = {"adjacent rows": (adjacent_rows, 13, 20), "event selection": (event_sel
 
 def compared_of_kind(kind: str, seed: int) -> None:
     """Compares random statements of a kind over random streams, and checks that enough output rows were compared."""
-    make, count, least = KINDS[kind]
+    make, count, _ = KINDS[kind]
     rng = random.Random(f"{kind} {seed}")
     assert sum(tried(make(rng), rng) or 0 for _ in range(max((count + 1) // 2, min(count, 10)))) > 0
 
