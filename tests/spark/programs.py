@@ -30,9 +30,9 @@ _NOISE = re.compile(r"WARNING: Using incubator modules|Picked up |Using Spark's 
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Returns this process's variables, without those that choose a Python or a Spark. Java and Spark compile as here."""
-    compiling = "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_CONF_DIR"
-    kept = {k: v for k, v in os.environ.items() if k in compiling or not k.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))}
+    """This process's variables without those by which a test run chooses Pythons and Sparks; how Java compiles stays."""
+    java = "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"
+    kept = {k: v for k, v in os.environ.items() if k in java or not k.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))}
     return {**kept, "SPARK_LOCAL_IP": "127.0.0.1", **more}
 
 
