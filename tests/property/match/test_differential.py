@@ -149,7 +149,7 @@ def test_long_partitions():
     tally.check(matched=0.3)
 
 
-@pytest.mark.parametrize("seed", first([0, 1, 3, 4, 5, 6, 7, 8, *range(9, 17)], wider=6))  # of seed 2, the oracle gives up a few more than the tally allows
+@pytest.mark.parametrize("seed", first([0, 1, 3, 4, 5, 6, 7, 8], wider=3))  # of seed 2, the oracle gives up a few more than the tally allows
 def test_empty_iterations_and_reluctant_loops(seed):
     """Loops over bodies that match nothing, with a choice before and after the empty way."""
     rng, tally = random.Random(f"empty {seed}"), Tally()
@@ -165,7 +165,7 @@ def test_empty_iterations_and_reluctant_loops(seed):
             return ("rep", body(depth - 1), *bounds, rng.random() < 0.5)
         return ("cat", [body(depth - 1), body(depth - 1)])
 
-    for _ in range(25):
+    for _ in range(50):
         bounds = rng.choice([(1, 2), (1, None), (2, 3), (2, None), (0, None), (0, 2)])
         last = rng.choice([("var", "D"), ("end",), ("cat", [("var", "A"), ("end",)])])
         p = ("cat", [("rep", body(rng.choice([2, 3])), *bounds, rng.random() < 0.6), last])
