@@ -20,7 +20,7 @@ from tests.property.topk.ranking_cases import engine_rows, window_starts
 from tests.selection import first
 from tests.support.caught import without_catching
 
-QUERIES = 13  # a seed
+QUERIES = 25  # a seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,10 +132,10 @@ def compare(rng: random.Random, queries: int) -> collections.Counter:
     return seen
 
 
-@pytest.mark.parametrize("seed", first(range(24), wider=2))
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_the_best_are_the_best_of_all_matches(seed):
     seen = compare(random.Random(seed), QUERIES)
-    assert seen["joined"] > QUERIES / 5 and seen["matched"] > 2 * QUERIES, seen
+    assert seen["joined"] > QUERIES / 3 and seen["matched"] > 2 * QUERIES, seen
     assert min(seen[what] for what in ("equal", "sides", "groups", "sums", "quotients")) > 0, seen
 
 

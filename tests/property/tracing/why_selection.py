@@ -225,10 +225,10 @@ def random_rows(rng: random.Random) -> list[dict]:
     return [row | {"id": None} if number < without else row for number, row in enumerate(rows)]
 
 
-def checked(seed: int, wanted: int, shapes: tuple[str, ...] = (*PLAIN, *NEGATED), **options: str) -> Counter:
-    """Checks that many random clauses. ``options``: the strategy and the report of :func:`tests.oracle.selection.random_query`."""
+def checked(seed: int, wanted: int, shapes: tuple[str, ...] = (*PLAIN, *NEGATED), counting: tuple[str, ...] = (), **options: str) -> Counter:
+    """Checks that many random clauses, and more until each of ``counting`` was counted. ``options``: the strategy and the report of :func:`tests.oracle.selection.random_query`."""
     rng, counts = random.Random(seed), Counter()
-    while counts["cases"] + counts["skip targets"] < wanted:
+    while (done := counts["cases"] + counts["skip targets"]) < wanted or done < 20 * wanted and not all(counts[what] for what in counting):
         query, rows = selection.random_query(rng, budget=BUDGET, shapes=shapes, **options), random_rows(rng)
         try:
             case = (SidedCase if pattern.contains(query.pattern, ("and",)) else SelectionCase)(query, rows, counts)
