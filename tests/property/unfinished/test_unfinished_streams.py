@@ -23,7 +23,7 @@ FUNNEL = f"{HEAD} {PLAIN}{{}} {{}} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN 
 def test_engine_and_oracle_agree_at_every_watermark(seed):
     counts: Counter = Counter()
     assert [found for i in range(CASES) if (found := compared(random.Random(f"law 3 {seed} {i}"), counts)) is not None] == []
-    assert counts["watermarks"] > 40 and counts["TIMED OUT"] + counts["BROKEN"] > 1
+    assert counts["watermarks"] > 40 and counts["TIMED OUT"] + counts["BROKEN"] > 0
 
 
 def test_a_match_waits_for_its_closing_negation_beside_a_row_that_a_loop_takes():
