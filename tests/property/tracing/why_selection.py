@@ -226,7 +226,8 @@ def random_rows(rng: random.Random) -> list[dict]:
 
 
 def checked(seed: int, wanted: int, shapes: tuple[str, ...] = (*PLAIN, *NEGATED), counting: tuple[str, ...] = (), **options: str) -> Counter:
-    """Checks that many random clauses, and more until each of ``counting`` was counted. ``options``: the strategy and the report of :func:`tests.oracle.selection.random_query`."""
+    """Checks that many random clauses, and more until each of ``counting`` was counted. ``options``: the strategy and the report of
+    :func:`tests.oracle.selection.random_query`."""
     rng, counts = random.Random(seed), Counter()
     while (done := counts["cases"] + counts["skip targets"]) < wanted or done < 20 * wanted and not all(counts[what] for what in counting):
         query, rows = selection.random_query(rng, budget=BUDGET, shapes=shapes, **options), random_rows(rng)
