@@ -233,6 +233,8 @@ class _ClauseParser:
         as_of = None
         if c.take_word("AS"):
             c.expect_word("OF", f"and a time after SHOW {what} MATCHES AS")
+            if c.at_word("PATTERN") and c.peek().text == "(":
+                raise c.error("expected a time after AS OF, such as current_timestamp()")
             as_of = self.expr()
         return tree.Unfinished(what, as_of, c.span(start))
 

@@ -179,6 +179,10 @@ def _of_the_rows(cursor: Cursor, said: str) -> Slip | None:
         verb = before(cursor)
         return Span(verb.start, token.end), "rows outside of all matches are left out by default. Remove OMIT UNMATCHED ROWS" if _is(verb, "OMIT") else "SHOW cannot be used with UNMATCHED ROWS. Write WITH UNMATCHED ROWS"
     words = [t.upper for t in cursor.tokens[max(cursor.i - 4, 0) : cursor.i]]
+    if said.startswith("expected EMPTY in") and _is(before(cursor), "SHOW"):
+        return Span(before(cursor).start, token.end), "write SHOW EMPTY MATCHES, SHOW UNFINISHED MATCHES or SHOW TIMEOUT MATCHES"
+    if whole_clause(said) and words == ["ONE", "ROW", "PER", "MATCH"] and _is(token, "SHOW") and not _is(cursor.peek(), "EMPTY"):
+        return span_of(token), "after ONE ROW PER MATCH write SHOW UNFINISHED MATCHES or SHOW TIMEOUT MATCHES"
     if whole_clause(said) and _is(token, *_ROWS_OF_ALL) and words == ["ONE", "ROW", "PER", "MATCH"]:
         return span_of(token), f"{_ROWS_OF_ALL[token.upper]} needs ALL ROWS PER MATCH"
     if whole_clause(said) and _is(token, *_ROWS_OF_ALL) and _is(cursor.peek(), "UNMATCHED", "EMPTY"):
@@ -268,6 +272,9 @@ def _of_a_size(cursor: Cursor, said: str) -> Slip | None:
     return None
 
 
+_WEIGHTS = "weights are written in parentheses after WEIGHTS, as in WEIGHTS (A 2, B 0.5)"
+
+
 def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
     token, last = cursor.token, before(cursor)
     if token.text == "=" and _is(last, "APPROX", "TOP", "WINDOW", "WITHIN"):
@@ -278,8 +285,19 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
         return span_of(token), "TOP ranks the matches of each partition. Name the keys in PARTITION BY, and write PER PARTITION"
     if said.startswith("expected CHECKS after") and token.text != ")":
         return span_of(before(cursor)), f"CHECKS is missing after the number. Write BUDGET {last.text} CHECKS"
+    if said.startswith("expected MIN or MAX in PREF"):
+        return span_of(token), "write PREF SEQUENCES for the preferences of the sequences" if _is(token, "SEQUENCE") else "a preference begins with MAX or MIN, as in PREF MAX (LAST(price))"
+    if said.startswith("expected '(' after WEIGHTS"):
+        return span_of(token), _WEIGHTS
+    if said.startswith(("expected '(' after MAX", "expected '(' after MIN")):
+        return span_of(token), f"an objective is written in parentheses, as in {last.upper} (LAST(price))"
     if not whole_clause(said):
         return None
+    if _is(token, "SEQUENCE") and cursor.peek().kind in (WORD, QUOTED) and (cursor.peek(2).text == "(" or _is(cursor.peek(2), "AS")):
+        missing = "AS is missing" if cursor.peek(2).text == "(" else "the pattern of a sequence is written in parentheses"
+        return Span(token.start, cursor.peek(2).end), f"{missing}. Write SEQUENCE {cursor.peek().text} AS (...)"
+    if _is(token, "WEIGHT", "WEIGHTS") and _part_before(cursor) in ("APPROX", "PREF") and cursor.peek().kind in (WORD, QUOTED, OP):
+        return span_of(token), _WEIGHTS
     if _is(token, "HISTORY", "USING") and _is(last, "CHECKS"):
         table = cursor.peek().text
         return span_of(token), f"a history's table follows USING HISTORY. Write USING HISTORY {table if table != ')' else 'h'}"

@@ -149,8 +149,11 @@ def _weights(clause: MatchClause) -> dict[str, Fraction]:
                     "Add EVENT SELECTION STRICT CONTIGUITY, or leave EXTRA out",
                 )
         else:
-            hint = f"Write ~{name} for the cost of a row that it forbids" if key in negated else "Give the weight to a variable of PATTERN, or to EXTRA"
-            raise _fail(clause, _name_of(clause, name, weight), f"{name} is not in PATTERN where a row could be missing. {hint}{offered(name, names)}")
+            if key in negated:
+                hint = f"Write ~{name} for the cost of a row that it forbids"
+            else:
+                hint = f"Give the weight to a variable of PATTERN, or to EXTRA{offered(name, names)}"
+            raise _fail(clause, _name_of(clause, name, weight), f"{name} is not in PATTERN where a row could be missing. {hint}")
         if key in found:
             raise _fail(clause, weight.span, f"{name} has two weights")
         found[key] = value

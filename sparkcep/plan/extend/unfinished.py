@@ -60,6 +60,9 @@ def unfinished_of(clause: MatchClause, plan: Plan) -> Unfinished:
             if node.op == "col" and node.span.of(clause.text).upper() not in _VALUES:
                 message = f"AS OF takes a constant, such as current_timestamp(), but {node.span.of(clause.text)} is a column. Write a constant"
                 raise clause.error(node.span, "UNFINISHED", message, SYNTAX)
+        if (found := _UNREPEATABLE.search(shown.as_of.span.of(clause.text))) is not None:
+            message = f"AS OF is one time for all rows, but {found[0].rstrip('( ')} may give another value for each row. Write a constant, such as current_timestamp()"
+            raise clause.error(shown.as_of.span, "UNFINISHED", message, SYNTAX)
     order = plan.order[0].column if plan.order else ""
     place = position(clause.text, shown.span.start)
     return Unfinished(shown.what, order, CLOCK if timed else "", shown.as_of is not None, *place, shown.span.of(clause.text).split("\n")[0][:40])

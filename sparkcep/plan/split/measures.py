@@ -296,7 +296,8 @@ class MeasureSplitter:
             if name == "MATCH_ID":
                 raise scope.error(call, name, "MATCH_ID() is a measure of matches over inserted and retracted rows. Add CHANGES IN c, or write MATCH_NUMBER() for the number of a match")
             report = "REPORT CHANGES WITH PUNCTUATIONS" if name == "PUNCTUATION" else "REPORT CHANGES"
-            raise scope.error(call, name, f"{name}() is a measure of the changes of matches. Add {report} after CHANGES IN c ARRIVAL BY a")
+            where = "TOP k" if name in LIST_CHANGE and "MATCH_RANK" in self.ranked else "CHANGES IN c ARRIVAL BY a"
+            raise scope.error(call, name, f"{name}() is a measure of the changes of matches. Add {report} after {where}")
         if name in RANKED:
             if name not in self.ranked:
                 hint = "TOP k" if name == "MATCH_RANK" else "PREF (or TOP k and APPROX)"
