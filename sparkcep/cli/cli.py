@@ -461,6 +461,10 @@ def _explain(options: argparse.Namespace) -> None:
     if options.double_quoted_identifiers:
         statements = [backticked(statement) for statement in statements]
     texts = _each(statements, sparkcep.explain)  # the first error at its position, for every format
+    if len(statements) > 1:  # of which statement it is said that it has no clause
+        from sparkcep.sql.explain.describe import NO_CLAUSE
+
+        texts = [f"{' '.join(statement.split()[:4])} ...: {text}" if text.rstrip() == NO_CLAUSE else text for statement, text in zip(statements, texts, strict=True)]
     text = "".join(f"{t.rstrip()}\n" for t in texts)
     if options.format != TEXT:
         from sparkcep.draw.explain import drawn

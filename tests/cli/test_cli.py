@@ -34,6 +34,15 @@ def test_explain_shows_program_and_split(capsys):
     assert "RUN   UP{2,}" in out and "physical neighbours only" in out
 
 
+def test_explain_names_a_statement_without_a_clause(capsys, tmp_path):
+    path = tmp_path / "two.sql"
+    path.write_text(f"CREATE OR REPLACE TEMPORARY VIEW t AS SELECT 1 AS x;\n{CLAUSE};\n")
+    assert main(["explain", str(path)]) == 0
+    first, second, *_ = capsys.readouterr().out.split("\n")
+    assert first == "CREATE OR REPLACE TEMPORARY ...: no MATCH_RECOGNIZE clause: the statement goes to Spark unchanged"
+    assert second == "== Clause 1 =="
+
+
 def test_errors_point_at_their_place(capsys):
     assert main(["rewrite", "-e", CLAUSE.replace("DEFINE UP", "DEFINE NO")]) == 2
     lines = capsys.readouterr().err.splitlines()

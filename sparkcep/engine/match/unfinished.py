@@ -174,6 +174,8 @@ class UnfinishedMatches:
         if self.shown.clock not in chunk.columns:
             raise wrong(f"the input lacks the column {self.shown.clock}")
         values, unknown = moments.of(_cast(chunk.columns[self.shown.clock], moments.type))
+        if self.shown.dated and unknown.any():
+            raise MatchRuntimeError("UNFINISHED", "AS OF is NULL, so no window ends by it. Write a time, or leave AS OF out", sqlstate="22004")
         return int(values[0]) if chunk.rows and not unknown[0] else _NO_MOMENT
 
     def _matched(self, both: MatchBatch, ends: np.ndarray, count: int, clock: kernels.WindowClock, over) -> None:

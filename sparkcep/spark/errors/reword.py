@@ -156,7 +156,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_name(failure, span, statement) or _of_key(failure, places, span, statement) or _of_lateral(failure, statement)
+    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_clock(failure, places, span, statement) or _of_name(failure, span, statement) or _of_key(failure, places, span, statement) or _of_lateral(failure, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -276,6 +276,17 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
     found = failure.parameters.get("inputType", "").strip('"').lower()
     message = f"the condition of {define.variable} is of type {found}, not BOOLEAN. Write a comparison"
     return error_at(statement, span.start, span.end, "DATATYPE_MISMATCH", message, SEMANTIC)
+
+
+def _of_clock(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
+    """Returns the clause's own error for an AS OF of another type than the order. Spark's error names an IF or a comparison of it."""
+    found = places.clock_at(span) if failure.condition.startswith("DATATYPE_MISMATCH") else None
+    if found is None:
+        return None
+    at, order = found
+    types = re.findall(r'"([^"]+)"', failure.parameters.get("dataType", "")) or [failure.parameters.get(side, "").strip('"') for side in ("right", "left")]
+    message = f"AS OF is of type {types[0]}, but {order}, the first expression of ORDER BY, is of type {types[-1]}. Write a value of that type"
+    return error_at(statement, at.start, at.end, "UNFINISHED", message, SEMANTIC)
 
 
 _BY_ROW = frozenset("ARITHMETIC_OVERFLOW CAST_INVALID_INPUT CAST_OVERFLOW DIVIDE_BY_ZERO INVALID_ARRAY_INDEX INVALID_ARRAY_INDEX_IN_ELEMENT_AT REMAINDER_BY_ZERO".split())

@@ -97,6 +97,15 @@ class Places:
         defines = clause.of.clause.defines if clause is not None else ()
         return next((d for d in defines if self._own(clause.of.origin.place(d.condition.span)) == span), None)
 
+    def clock_at(self, span: Span) -> tuple[Span, str] | None:
+        """Returns the time after AS OF, if all of its clause is at ``span``, and the text of the first ORDER BY expression."""
+        clause = self._clause(span)
+        shown = clause.of.clause.unfinished if clause is not None else None
+        if clause is None or shown is None or shown.as_of is None or span != self._own(clause.of.origin.whole):
+            return None
+        own = self._own(clause.of.origin.place(shown.as_of.span))
+        return None if own is None else (own, clause.of.clause.order_by[0].expr.span.of(clause.of.clause.text))
+
     def within_condition(self, span: Span) -> bool:
         """Whether a position is inside the condition of a variable."""
         clause = self._clause(span)

@@ -112,3 +112,10 @@ def test_a_clock_of_another_type_is_an_error(clock):
     table = pa.table({"__o0": pa.array([1], pa.timestamp("us", "UTC")), CLOCK: clock})
     with pytest.raises(MatchRuntimeError, match="AS OF is of type"):
         match_table(plan, table)
+
+
+def test_as_of_null_is_an_error():
+    clause = "ORDER BY t MEASURES MATCH_STATUS() AS st ONE ROW PER MATCH SHOW UNFINISHED MATCHES AS OF CAST(NULL AS TIMESTAMP) PATTERN (A B) WINDOW INTERVAL '1' DAY"
+    table = pa.table({"__o0": pa.array([1], pa.timestamp("us", "UTC")), CLOCK: pa.array([None], pa.timestamp("us", "UTC"))})
+    with pytest.raises(MatchRuntimeError, match="AS OF is NULL"):
+        match_table(make_plan(parse_clause(clause)), table)

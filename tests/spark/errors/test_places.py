@@ -74,6 +74,10 @@ WRONG = {
         "SELECT * ⟦FROM VALUES (1), (2) AS o(p), LATERAL (SELECT *, rand() FROM " + T + " MATCH_RECOGNIZE (ORDER BY id MEASURES LAST(price) AS m PATTERN (A)))⟧",
         "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY.NON_DETERMINISTIC_LATERAL_SUBQUERIES", "more than one row. SQLSTATE: 0A000; line 1",
     ),
+    "clock of another type": (
+        over(measures="MATCH_STATUS() AS m ONE ROW PER MATCH SHOW UNFINISHED MATCHES AS OF ⟦DATE '2024-01-01'⟧", pattern="(A B) WITHIN 5"),
+        "SPARKCEP.UNFINISHED", "AS OF is of type DATE, but id, the first expression of ORDER BY, is of type INT. Write a value of that type",
+    ),
     "variable": (
         over(measures="LAST(⟦DONW.price⟧) AS m", pattern="STRT DOWN+", define="DOWN AS price > 0"),
         UNRESOLVED, "PATTERN does not have a variable DONW; did you mean DOWN? A column",
