@@ -33,7 +33,7 @@ def restored(clause: str, around: str = "SELECT * FROM t {}", **settings) -> str
 TEXTS = {
     "(STRT DOWN{2,} UP+?) DEFINE DOWN AS price < PREV(price) AND volume > 1000, UP AS price > PREV(price, 2)": "DOWN AS volume > 1000 AND price < PREV(price), UP AS price > PREV(price, 2)",
     "(A+ B) DEFINE A AS count(A.*) = 1 OR v > LAST(A.v, 1), B AS v > 2 * avg(A.v)": "A AS count(A.*) = 1 OR v > LAST(A.v, 1), B AS v > 2 * avg(A.v)",
-    "(A B) DEFINE A AS NOT (x BETWEEN 10 AND 20) AND y > 5 OR y = 8, B AS x BETWEEN FIRST(x) AND 7": "A AS NOT (x BETWEEN 10 AND 20) AND y > 5 OR y = 8, B AS x BETWEEN FIRST(x) AND 7",
+    "(A+ B) DEFINE A AS NOT (x BETWEEN 10 AND 20) AND y > 5 OR y = 8, B AS x BETWEEN FIRST(x) AND 7": "A AS NOT (x BETWEEN 10 AND 20) AND y > 5 OR y = 8, B AS x BETWEEN FIRST(x) AND 7",
     "(A+ B+) SUBSET S = (A, B) DEFINE A AS sum(A.v) FILTER (WHERE A.w > 1) < 9, B AS S.v + 1 > NEXT(coalesce(v, 0))": "A AS sum(A.v) FILTER (WHERE A.w > 1) < 9, B AS v + 1 > NEXT(coalesce(v, 0))",
     "(A{2} (B | {- C -}) $) DEFINE B AS abs(v - PREV(v)) > 3, C AS CLASSIFIER(A) = 'A' AND v / w > 1": "B AS abs(v - PREV(v)) > 3, C AS CLASSIFIER(A) = 'A' AND v / w > 1",
     "(^ A PERMUTE(B, C)) DEFINE A AS s LIKE 'x%', B AS CASE WHEN v > FIRST(v) THEN TRUE ELSE w IS NULL END, C AS PRIOR(min(C.v)) > C.v": "A AS s LIKE 'x%', B AS CASE WHEN v > FIRST(v) THEN TRUE ELSE w IS NULL END, C AS PRIOR(min(C.v)) > v",
