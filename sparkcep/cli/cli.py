@@ -461,7 +461,7 @@ def _explain(options: argparse.Namespace) -> None:
     if options.double_quoted_identifiers:
         statements = [backticked(statement) for statement in statements]
     texts = _each(statements, sparkcep.explain)  # the first error at its position, for every format
-    if len(statements) > 1:  # of which statement it is said that it has no clause
+    if len(statements) > 1:  # each line without a clause names its statement
         from sparkcep.sql.explain.describe import NO_CLAUSE
 
         texts = [f"{' '.join(statement.split()[:4])} ...: {text}" if text.rstrip() == NO_CLAUSE else text for statement, text in zip(statements, texts, strict=True)]

@@ -279,7 +279,7 @@ def _of_condition(failure: Failure, places: Places, span: Span, statement: str) 
 
 
 def _of_clock(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
-    """Returns the clause's own error for an AS OF of another type than the order. Spark's error names an IF or a comparison of it."""
+    """Returns the clause's own error for an AS OF of another type than the order. Spark's error names an IF or a comparison."""
     found = places.clock_at(span) if failure.condition.startswith("DATATYPE_MISMATCH") else None
     if found is None:
         return None
