@@ -32,6 +32,7 @@ from sparkcep.compiler.pattern.epsilon import StepCounter, begins_again, too_com
 from sparkcep.plan.plan import Plan
 
 ENDS = (p.CHAR, p.MATCH, p.JOIN, p.AND)  # instructions where epsilon steps end
+_BLOCKERS = 64  # so many edges that may block another one cost as much as an epsilon step
 MAX_SIDES = 62  # including the whole pattern; an edge's masks have one bit for each side
 
 
@@ -174,7 +175,7 @@ class Sides:
         moves = self.leaving(tree, run)
         numbers = {key: i for i, key in enumerate(moves)}
         self.counter.begin()
-        self.counter.count(sum(len(found.group.members) for found in moves.values()))
+        self.counter.count(sum(len(found.group.members) for found in moves.values()) // _BLOCKERS)
         return [self.move(found, last, tuple(dict.fromkeys(numbers[g.key] for g in found.group.members))) for found in moves.values()]
 
     def leaving(self, tree: tuple, run: Any) -> dict[tuple, Found]:
