@@ -54,7 +54,7 @@ def test_example_over_a_stream(spark, path, tmp_path):
     table, statement = split_statements(path.read_text(encoding="utf-8"))
     name = table.partition("CREATE TABLE ")[2].split()[0]
     spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
-    spark.catalog.dropTempView(name)  # of another test, which would stand before the table
+    spark.catalog.dropTempView(name)  # of another test, which would hide the table
     spark.sql(table.replace(" USING parquet", f" USING parquet LOCATION '{tmp_path / 'rows'}'"))
     try:
         streamed = spark.sql(statement)
