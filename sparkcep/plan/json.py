@@ -477,6 +477,8 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
             return False
     if ranking.changes is not None and not _are_list_changes(ranking.changes, ranking, found):
         return False
+    if ranking.terms and all(leaf.spec.kind != "score" for leaf in found["leaves"]):
+        return False
     if sides is not None:
         masks = [variables_in(side, "var") for side in found["pattern"][1:]] if found["pattern"][0] == "and" else []
         if len(masks) != len(sides.sides) or any(a & b for i, a in enumerate(masks) for b in masks[:i]):

@@ -164,6 +164,13 @@ def test_parts_that_exclude_each_other(clause, path, value):
     assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
 
 
+def test_a_sum_that_ranks_matches_is_a_value_of_the_engine():
+    plan = members("PARTITION BY k ORDER BY t MEASURES LAST(v) AS m EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) WINDOW 5 PREF MAX (A.v + B.v) TOP 3")
+    assert any(leaf["spec"]["kind"] == "score" for leaf in plan["leaves"]) and plan["ranking"]["terms"]
+    plan["leaves"] = [leaf for leaf in plan["leaves"] if leaf["spec"]["kind"] != "score"]
+    assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
