@@ -173,9 +173,9 @@ class UnfinishedMatches:
             return chunk.watermark + 1  # all future rows are later than the watermark
         if self.shown.clock not in chunk.columns:
             raise wrong(f"the input lacks the column {self.shown.clock}")
-        values, unknown = moments.of(_cast(chunk.columns[self.shown.clock], moments.type))
+        values, unknown = moments.of(_cast(chunk.columns[self.shown.clock], moments.type, self.shown))
         if self.shown.dated and unknown.any():
-            raise MatchRuntimeError("UNFINISHED", "AS OF is NULL, so no window ends by it. Write a time, or leave AS OF out", sqlstate="22004")
+            raise _wrong_clock(self.shown, "AS OF is NULL, so no window ends by it. Write a time, or leave AS OF out", "22004")
         return int(values[0]) if chunk.rows and not unknown[0] else _NO_MOMENT
 
     def _matched(self, both: MatchBatch, ends: np.ndarray, count: int, clock: kernels.WindowClock, over) -> None:
@@ -403,10 +403,15 @@ def _negated_after(net: Net, variables: int) -> tuple[int, int]:
     return found, mixed
 
 
-def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+def _wrong_clock(shown: Unfinished, message: str, sqlstate: str) -> MatchRuntimeError:
+    """The error for a value of AS OF, at the place of the option."""
+    return MatchRuntimeError("UNFINISHED", message, sqlstate=sqlstate, line=shown.line, column=shown.column, fragment=shown.text)
+
+
+def _cast(column: pa.Array, target: pa.DataType, shown: Unfinished) -> pa.Array:
     """Returns the clock in the type of the order column. Raises MatchRuntimeError if it cannot be cast."""
     try:
         return column if column.type == target else column.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         message = f"AS OF is of type {column.type}, which is not a time of the first ORDER BY expression, of type {target}. Write a value of that type"
-        raise MatchRuntimeError("UNFINISHED", message, sqlstate="22018") from error
+        raise _wrong_clock(shown, message, "22018") from error
