@@ -12,7 +12,7 @@ import numpy as np
 
 from sparkcep.compiler.conditions.time_zones import have_same_rules
 from sparkcep.compiler.emission import ANSWERS, FROM_RUNS, RECOMPUTE, window_of
-from sparkcep.compiler.net.net import E_NOT
+from sparkcep.compiler.net.net import E_NOT, E_TARGET, E_VAR
 from sparkcep.compiler.searches import (
     BUDGETED,
     BUNDLED,
@@ -22,7 +22,7 @@ from sparkcep.compiler.searches import (
 from sparkcep.compiler.strategy import Strategy, placed_strategy
 from sparkcep.errors import SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError
 from sparkcep.plan.extend.approx import ALL, BUNDLES
-from sparkcep.plan.extend.budget import HISTORY
+from sparkcep.plan.extend.budget import HISTORY, INTERVALS
 from sparkcep.plan.json import read
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
@@ -140,8 +140,6 @@ def _check_budget(plan: Plan, strategy: Strategy) -> None:
     net, budget = strategy.automaton, plan.approximate.budget
     if budget is not None and budget.pace is not None and budget.pace.per == "PARTITION":
         raise _wrong(plan, "BUDGET ... PER PARTITION limits a partition that ends, and over a stream it never does. Write PER BATCH for all rows of a task's micro-batch, or PER ROW", at=budget)
-    if budget is not None and budget.refill is not None:
-        raise _wrong(plan, "REFILL does not stream yet. Write USING HISTORY without REFILL, and record a new history with MATCH HISTORY", UNSUPPORTED, budget)
     before = int(np.bitwise_or.reduce(net.edges[: net.first[1], E_NOT], initial=0))
     if any(before >> v & 1 for v, _ in strategy.groups):
         which = "a negated group before the first row of a match (the variables before it may be missing, too)"
@@ -228,7 +226,7 @@ def kept(plan: Plan) -> list[str]:
     if plan.unfinished is not None and plan.skip.mode != "next_row":
         lines.append("up to which of these rows unfinished matches were reported")
     if strategy.search == BUDGETED:
-        lines += _kept_of_budget(plan, ever)
+        lines += _kept_of_budget(plan, strategy, ever)
     if plan.automaton is not None and plan.automaton.expires:
         lines.append("for such a key, the time up to which its arcs ON EXPIRY were taken")
     if plan.arcs is not None:
@@ -255,8 +253,8 @@ def kept(plan: Plan) -> list[str]:
     return lines
 
 
-def _kept_of_budget(plan: Plan, ever: str) -> list[str]:
-    approx = plan.approximate
+def _kept_of_budget(plan: Plan, strategy: Strategy, ever: str) -> list[str]:
+    approx, net = plan.approximate, strategy.automaton
     lines = ["which of these rows each partial match took, and what was left out at them, as long as these rows are kept"]
     if approx.report == ALL and plan.numbered:
         lines.append("matches that are found but not yet numbered, until no future match can begin before them")
@@ -266,6 +264,10 @@ def _kept_of_budget(plan: Plan, ever: str) -> list[str]:
         lines.append(f"how many checks fit the interval of the BUDGET, {ever}")
     if approx.budget.explore:
         lines.append(f"what agents have learned, {ever}")
+    if approx.budget.refill is not None:
+        kinds = {(net.places[e], min(net.at_cost[target], default=0)) for e, (v, target) in enumerate(net.edges[:, [E_VAR, E_TARGET]].tolist()) if v >= 0}
+        most = len(kinds) * INTERVALS**2
+        lines.append(f"the vectors that it has recorded for REFILL, and those that replaced the history, {ever}: with {INTERVALS} intervals at most {most:,} each, of 24 bytes and 16 for each of their bundles")
     return lines
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import permutations
 
@@ -188,6 +188,7 @@ class Budgeted:
         places, answer, runs, seen = Places(self.pattern, self.weights), Answer(), [], set()
         promises = Promises(self, places) if self.points is not None else None
         led: set = set()
+        own = False  # whether the partition has replaced the history
 
         def take(run, q, cost):
             """The run with the row at hand; None where its condition does not hold. Whatever comes of it is noted."""
@@ -233,15 +234,21 @@ class Budgeted:
         for i, letter in enumerate(letters):
             if pace and matching[i]:
                 self.checks = answer.allowed[i] = pace.allowed()
+            if turns and i in turns:
+                if turns[i][2] != self.intervals:
+                    own = False
+                    self._forget(answer, runs, times, turns[i][2])
+                    seen.clear()
+                if not own:
+                    self.history, self.points, self.intervals = turns[i]
+                    if promises:
+                        promises.turn(self, places)
             if self.refill and matching[i] and self._closed(answer, times, i):
+                own = True
                 self._replace(answer, times)
                 if promises:
                     promises.of_tries, promises.of_led = [], []
                     promises.read(self, places)
-            if turns and i in turns:
-                self.history, self.points, self.intervals = turns[i]
-                if promises:
-                    promises.turn(self, places)
             candidates, exploring = [], True
             for run in [Run(), *runs]:
                 start = run.rows[0] if run.rows else i
@@ -281,6 +288,14 @@ class Budgeted:
         """Whether the last of the bundles that fill the copy is closed at a row."""
         groups = self._bundles(answer, times)
         return len(groups) >= self.refill and abs(times[i] - times[groups[-1][-1]]) > self.window
+
+    def _forget(self, answer, runs, times, g):
+        """Begins to record in ``g`` intervals."""
+        answer.visits.clear()
+        answer.points.clear()
+        for n, run in enumerate(runs):
+            vectors = [self.vector(Run(run.rows[:j]), q, cost, times, run.rows[j], g) for j, (q, cost, _, _) in enumerate(run.vectors)]
+            runs[n] = replace(run, vectors=tuple(vectors))
 
     def _replace(self, answer, times):
         """Makes the recorded vectors the history, and starts over with recording."""
@@ -417,7 +432,7 @@ class Fates:
         if not run.rows:
             return START, run.before
         start, last, size = run.rows[0], run.rows[-1], len(self.letters)
-        before = [j for j in range(start) if any(self.letters[j] in self.query.takes[v] for v in run.before)]
+        before = [j for j in range(start) if abs(self.times[start] - self.times[j]) < self.query.window and any(self.letters[j] in self.query.takes[v] for v in run.before)]
         hindering = {v for q, crossed, _, ends in self.onward(run.place, run.cost) if not ends for v in crossed}
         nearest = tuple(next((j for j in range(last + 1, size) if self.letters[j] in self.query.takes[v]), None) for v in sorted(hindering))
         until = next((j for j in range(start, size) if abs(self.times[j] - self.times[start]) >= self.query.window), size)

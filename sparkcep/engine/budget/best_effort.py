@@ -19,7 +19,7 @@ from sparkcep.engine.budget.exploration import NO_AGENTS, Explorer
 from sparkcep.engine.budget.feedback import check_clock, feedback_of
 from sparkcep.engine.budget.history import NO_HISTORY, NO_UTILITIES, CandidatePlaces, Features, HistoryReader
 from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
-from sparkcep.engine.budget.saved_runs import BudgetState, empty_lists
+from sparkcep.engine.budget.saved_runs import BudgetState, OwnHistory, empty_lists, with_own_histories
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
 from sparkcep.engine.core.kernel_loop import OutputRoom, doubled, with_doubled
@@ -36,10 +36,20 @@ from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.budget import best_effort as searching
 from sparkcep.kernels.budget import feedback as controlling
 from sparkcep.kernels.budget import layout as budget_layout
-from sparkcep.kernels.budget.features import Clock
+from sparkcep.kernels.budget.features import Clock, refill_vectors
 from sparkcep.kernels.budget.negation import KEYS
-from sparkcep.kernels.budget.save_runs import L_AGENTS, L_ENTRIES, L_RUNS, LISTS, SavedLists, SavedRuns
-from sparkcep.kernels.budget.trial import refill_vectors
+from sparkcep.kernels.budget.save_runs import (
+    L_AGENTS,
+    L_ENTRIES,
+    L_LED,
+    L_OWN,
+    L_OWN_LED,
+    L_RECORDED,
+    L_RUNS,
+    LISTS,
+    SavedLists,
+    SavedRuns,
+)
 from sparkcep.kernels.budget.utility import Utilities
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
@@ -285,6 +295,7 @@ class BestEffortSearch(FrontierSearch):
         begin: int64 (partitions), the first row to search.
         ahead: int64 (partitions), how many of the last rows are not searched yet.
         over, near: int64 (partitions), see :func:`windows_open`; only with a ``state``.
+        own: histories that partitions have recorded in this call, and that replaced the clause's, by partition.
     """
 
     name = BUDGETED
@@ -323,21 +334,22 @@ class BestEffortSearch(FrontierSearch):
         if self.utilities.wanted:
             self.utilities = self.utilities._replace(utility=np.zeros(CANDIDATES), vector=np.zeros(ENTRIES, dtype=np.int64))
         self.saved_runs, self.begin, self.ahead = _WHOLE, chunk.offsets[:-1], np.zeros(chunk.parts, dtype=np.int64)
+        self.own: dict[int, OwnHistory] = {}
+        self.refill = self._refill()
         if state is not None:
             self._go_on(state)
         matching = ((self.data.rows.letters & search.net.tested) != 0) & (self.windows[0] > np.arange(rows)) if search.timed else np.zeros(0, dtype=bool)
         before = state.feedback_of(chunk.parts) if state is not None else np.zeros((chunk.parts, controlling.SAVED_FEEDBACK), dtype=np.int64)
-        self.refill = self._refill()
         self.feedback = feedback_of(search.approx, before, matching, self.begin, np.maximum(self.begin, chunk.offsets[1:] - self.ahead), search.recorded)
 
     def _refill(self) -> searching.Refill:
         """How the history is replaced."""
-        search, now = self.search, np.array([NONE, 0, 0], dtype=np.int64)
+        search, now = self.search, np.array([NONE, 0, self.clock.intervals, NONE], dtype=np.int64)
         if not search.refilling:
-            return searching.Refill(False, 0, now[:0], now[:0], now)
+            return searching.Refill(False, 0, now[:0], now[:0], now, np.zeros(0, dtype=np.uint8))
         assert search.reader is not None and search.approx.budget is not None
-        places = search.reporter.places(self.chunk)
-        return searching.Refill(True, search.approx.budget.refill or max(search.reader.bundles, 1), sortable(places.when), sortable(places.near), now)
+        places, owns = search.reporter.places(self.chunk), np.zeros(self.chunk.parts, dtype=np.uint8)
+        return searching.Refill(True, search.approx.budget.refill or max(search.reader.bundles, 1), sortable(places.when), sortable(places.near), now, owns)
 
     def _go_on(self, state: BudgetState) -> None:
         """Restores the partitions from their saved state."""
@@ -359,6 +371,10 @@ class BestEffortSearch(FrontierSearch):
             self._more_classes()
         while len(self.cargo.at) < most[L_ENTRIES] + CANDIDATES:
             self._wider_entries(with_room(self.cargo, self.room))
+        if self.refill.wanted:
+            self.refill.owns[:] = np.diff(before.until[:, L_OWN]) > 0
+            while len(self.learned.vectors) < most[L_ENTRIES] + most[L_RECORDED] + most[L_LED] or len(self.learned.ends) < most[L_LED]:
+                self._wider_vectors()
         after = empty_lists(chunk.parts, tuple(2 * len(table) + CLASSES for table in before[:LISTS]))
         fresh = chunk.offsets[:-1] + state.worn
         self.saved_runs = SavedRuns(True, before, after, state.floors_of(len(task.plan.variables)), fresh, self.over, np.zeros(most[L_ENTRIES] + 1, dtype=np.int64), np.zeros(len(self.cargo.at), dtype=np.int64))
@@ -385,7 +401,8 @@ class BestEffortSearch(FrontierSearch):
     def kept(self) -> SavedLists:
         """The lists that the search saves for the partitions."""
         after, ends = self.saved_runs.after, self.saved_runs.after.until[-1]
-        return SavedLists(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
+        lists = SavedLists(*(table[:end] for table, end in zip(after[:LISTS], ends.tolist(), strict=True)), after.until, after.saved)
+        return with_own_histories(lists, self.own, (self.refill.owns == 1) & self.chunk.going, self.saved_runs.before) if self.refill.wanted else lists
 
     def floors(self, parts: np.ndarray) -> np.ndarray:
         """For each variable that may be negated before a match, the position after its last occurrence before row ``near``. int64
@@ -465,8 +482,6 @@ class BestEffortSearch(FrontierSearch):
             self.utilities = self.utilities._replace(utility=doubled(self.utilities.utility))
         elif full == budget_layout.CLASSES_FULL:
             self._more_classes()
-            if self.learned.wanted:
-                self.learned = self.learned._replace(seen=doubled(self.learned.seen))
         elif full == budget_layout.LOST:
             raise lost()
         elif full == budget_layout.SAVED_FULL:
@@ -479,9 +494,8 @@ class BestEffortSearch(FrontierSearch):
             self._judge()
         elif full == budget_layout.CLOSED:
             self._replace_history()
-        elif full == budget_layout.REPLACED:
-            self._use(*self.search.reader.recorded(self.chunk))
-            self.refill.now[budget_layout.R_REPLACED] = 0
+        elif full == budget_layout.OTHER_HISTORY:
+            self._use_other_history()
         else:
             self._more_vectors()
         self.check(self.nbytes())
@@ -505,30 +519,46 @@ class BestEffortSearch(FrontierSearch):
         Vectors keep their numbers, because runs refer to them. A vector with a bundle but no visit counts one visit: its run was
         tried there before the last replacement.
         """
-        approx, state, learned = self.search.approx, self.state, self.learned
+        state, learned, part = self.state, self.learned, int(self.state[layout.S_PART])
         vectors, ends = learned.vectors[: int(state[budget_layout.Q_VECTORS])], learned.ends[: int(state[budget_layout.Q_ENDS])]
-        points = np.unique(ends[:, 1])
-        groups = bundle_groups(np.zeros_like(points), points, self.search.reporter.places(self.chunk))
-        reached: list[set[int]] = [set() for _ in range(len(vectors))]
-        for vector, group in zip(ends[:, 0].tolist(), groups[np.searchsorted(points, ends[:, 1])].tolist(), strict=True):
-            reached[vector].add(group)
-        visits = np.maximum(vectors[:, budget_layout.V_VISITS], [len(some) > 0 for some in reached])
-        some = np.flatnonzero(visits)
-        place, level, remaining, idle = self._features(vectors[some, budget_layout.V_CODE])
-        errors = np.array([approx.errors(cost) for cost in self.search.costs[level].tolist()], dtype=np.float64)
-        found = Features(place, errors, remaining + 1, idle, visits[some], vectors[some, budget_layout.V_POINTS], [sorted(reached[i]) for i in some.tolist()])
-        assert self.search.reader is not None
-        self._use(*self.search.reader.replaced(found, self.clock.intervals))
+        found = vectors[:, [budget_layout.V_CODE, budget_layout.V_VISITS, budget_layout.V_POINTS]]
+        found[ends[:, 0], 1] = np.maximum(found[ends[:, 0], 1], 1)
+        own = OwnHistory(found[found[:, 1] > 0], np.stack([vectors[ends[:, 0], budget_layout.V_CODE], ends[:, 1]], axis=1))
+        recorded, utilities = self._prepared(own)
+        self.recorded, self.utilities = recorded, utilities._replace(utility=self.utilities.utility, vector=self.utilities.vector)
         vectors[:, [budget_layout.V_VISITS, budget_layout.V_POINTS]] = 0
-        vectors[:, [budget_layout.V_LAST, budget_layout.V_BEGUN]] = NONE
+        vectors[:, [budget_layout.V_LAST, budget_layout.V_END, budget_layout.V_BEGUN]] = NONE
         state[budget_layout.Q_ENDS] = 0
-        self.refill.now[:] = NONE, 0, 1
+        if self.saved_runs.wanted:
+            self.own[part] = own
+        self.refill.owns[part] = 1
+        self.refill.now[:] = NONE, 0, self.clock.intervals, part
         self.task.totals.refills += 1
 
-    def _use(self, recorded: searching.HistoryArrays, utilities: Utilities) -> None:
-        """Uses another history. Its counts start from 0."""
-        self.recorded = recorded
-        self.utilities = utilities._replace(utility=self.utilities.utility, vector=self.utilities.vector)
+    def _use_other_history(self) -> None:
+        """Uses the own history of the partition, or the clause's, instead of another partition's. The counts of the partition
+        stay."""
+        part, before = int(self.state[layout.S_PART]), self.saved_runs.before
+        assert self.search.reader is not None
+        if self.refill.owns[part]:
+            own = OwnHistory(*(before[kind][before.until[part, kind] : before.until[part + 1, kind]] for kind in (L_OWN, L_OWN_LED)))
+            recorded, utilities = self._prepared(own)
+            self.refill.now[budget_layout.R_OWNER] = part
+        else:
+            recorded, utilities = self.search.reader.recorded(self.chunk)
+            self.refill.now[budget_layout.R_OWNER] = NONE
+        self.recorded, self.utilities = recorded, self.utilities._replace(prior=utilities.prior, overall=utilities.overall)
+
+    def _prepared(self, own: OwnHistory) -> tuple[searching.HistoryArrays, Utilities]:
+        """The history of a partition for the search."""
+        codes, visits, points = own.features.T
+        place, level, remaining, idle = self._features(codes)
+        errors = np.array([self.search.approx.errors(cost) for cost in self.search.costs[level].tolist()], dtype=np.float64)
+        reached: dict[int, list[int]] = {code: [] for code in codes.tolist()}
+        for code, bundle in own.bundles.tolist():
+            reached[code].append(bundle)
+        assert self.search.reader is not None
+        return self.search.reader.replaced(Features(place, errors, remaining + 1, idle, visits, points, list(reached.values())), self.clock.intervals)
 
     def _features(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Place, number of the cost, remaining window and idle time (both from 0 on) of learned vectors. int64 (n)."""
@@ -555,12 +585,21 @@ class BestEffortSearch(FrontierSearch):
         if self.learned.wanted or self.utilities.wanted:
             self.learned = self.learned._replace(mark=doubled(self.learned.mark))
 
+    def _more_classes(self) -> None:
+        super()._more_classes()
+        if self.learned.wanted:
+            self.learned = self.learned._replace(seen=doubled(self.learned.seen))
+
     def _more_vectors(self) -> None:
-        learned, known = self.learned, int(self.state[budget_layout.Q_VECTORS])
-        if known + len(self.ground.candidates) > len(learned.vectors):
-            learned = learned._replace(vectors=doubled(learned.vectors), table=np.zeros(2 * len(learned.table), dtype=np.int64))
-            refill_vectors(learned, self.state)
-        self.learned = learned._replace(ends=doubled(learned.ends))
+        if int(self.state[budget_layout.Q_VECTORS]) + len(self.ground.candidates) > len(self.learned.vectors):
+            self._wider_vectors()
+        else:
+            self.learned = self.learned._replace(ends=doubled(self.learned.ends))
+
+    def _wider_vectors(self) -> None:
+        learned = self.learned
+        self.learned = learned._replace(vectors=doubled(learned.vectors), ends=doubled(learned.ends), table=np.zeros(2 * len(learned.table), dtype=np.int64))
+        refill_vectors(self.learned, self.state)
 
     def keeps(self) -> bool:
         return True

@@ -22,14 +22,24 @@ import pyarrow as pa
 from sparkcep.columns.arrays import ranges
 from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
 from sparkcep.engine.budget.feedback import NO_FEEDBACK
-from sparkcep.engine.budget.saved_runs import ALLOWED, FEEDBACK, BudgetState, ShortRows, budget_schema, pending
+from sparkcep.engine.budget.saved_runs import (
+    ALLOWED,
+    FEEDBACK,
+    REFILL_LISTS,
+    BudgetState,
+    ShortRows,
+    budget_schema,
+    pending,
+)
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWatermark, Step
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
 from sparkcep.engine.stages.describe_errors import DescribeErrors
+from sparkcep.kernels.budget.save_runs import L_COPY
 from sparkcep.kernels.common import layout
+from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.frontier import traceback as finding
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.reach import Reach
@@ -55,7 +65,9 @@ class BestEffortStream(Operator):
         arrays = (net.edges, net.accept_end, net.places, net.costs, agent_states)
         pace = self.budgeted.approx.budget.pace if self.budgeted.approx.budget is not None else None
         further = [FEEDBACK] * (pace is not None and pace.per == "ROW") + [ALLOWED] * (pace is not None and any(leaf.spec.kind == "allowed" for leaf in task.plan.leaves))
-        self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables, tuple(further))
+        further += REFILL_LISTS if self.budgeted.refilling else ()
+        slots = int(net.slots.max(initial=0)) + 1
+        self.saves = budget_schema(arrays, self.budgeted.front.net.source, kinds, len(agent_states), task.plan.variables, tuple(further), slots)
         self.behind = task.prepared.strategy.emission.looks_behind
         # A match gets its number when no future match can begin before it.
         self.in_turn = self.budgeted.approx.report == ALL and task.plan.numbered
@@ -188,11 +200,13 @@ class _BestEffortStep:
         first = np.maximum(low + state.lone[parts], first - self.stream.task.back)
         kept = Retained(chunk, first, looked)
         lone = kept.within(first)
-        idle = search.opens[:, layout.O_START] <= search.begin
+        idle = chunk.going & (search.opens[:, layout.O_START] <= search.begin)
         lists, (intervals, steps) = state.unmeasured(search.kept, idle), search.measured_in
-        entries = lists.entries.copy()
+        entries, copy = lists.entries.copy(), lists.copy.copy()
         entries[:, 0] = kept.moved(entries[:, 0])
-        lists = lists._replace(entries=entries, until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
+        # A row before the last window is not retained, and the bundle that it ended is closed.
+        copy[:, 0] = np.where(copy[:, 0] >= np.repeat(first, np.diff(lists.until[:, L_COPY])[parts]), kept.moved(copy[:, 0]), NONE)
+        lists = lists._replace(entries=entries, copy=copy, until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
         return Saved(
             BudgetState(
                 rows=kept.sizes,

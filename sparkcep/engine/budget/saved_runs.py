@@ -8,12 +8,14 @@ net only, so the net's fingerprint is saved with them. :mod:`sparkcep.kernels.bu
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import flat, ranges
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_VAR
+from sparkcep.engine.budget.history import MAX_VISITS
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.state_codec import (
@@ -34,8 +36,14 @@ from sparkcep.kernels.budget.q_learning import MOST
 from sparkcep.kernels.budget.save_runs import (
     L_AGENTS,
     L_BEGUN,
+    L_COPY,
     L_ENTRIES,
+    L_LED,
+    L_OWN,
+    L_OWN_LED,
+    L_RECORDED,
     L_RUNS,
+    L_SEEN,
     L_SUMS,
     L_VALUES,
     L_VECTORS,
@@ -45,10 +53,23 @@ from sparkcep.kernels.budget.save_runs import (
 )
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
+from sparkcep.plan.extend.budget import MAX_INTERVALS
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NAMES = pa.list_(pa.string())
 _MANY = 1 << 20  # limit of a window's intervals
+
+
+class OwnHistory(NamedTuple):
+    """A history that a partition has recorded, and that replaced the clause's (REFILL).
+
+    Attributes:
+        features: int64 (n, 3), the code of each, its visits (at least 1) and its match points.
+        bundles: int64 (m, 2), pairs of one of these codes and a bundle, in the order of the bundles.
+    """
+
+    features: np.ndarray
+    bundles: np.ndarray
 
 
 def empty_lists(parts: int, sizes: tuple[int, ...] = (0,) * LISTS) -> SavedLists:
@@ -136,8 +157,9 @@ class BudgetState:
         count, lists, short = len(self.rows), self.lists, self.short
         offsets = np.concatenate([[0], np.cumsum(self.rows)])
         sizes = np.diff(lists.until, axis=0)
-        entries = lists.entries.copy()
+        entries, copy = lists.entries.copy(), lists.copy.copy()
         entries[:, 0] -= np.repeat(offsets[:-1], sizes[:, L_ENTRIES])
+        copy[:, 0] = np.where(copy[:, 0] == NONE, NONE, copy[:, 0] - np.repeat(offsets[:-1], sizes[:, L_COPY]))
         at = np.searchsorted(offsets, short.rows, side="right") - 1
         shorts = np.bincount(at, minlength=count)
         held = self.held.chosen(np.argsort(self.held.parts, kind="stable"))
@@ -157,7 +179,7 @@ class BudgetState:
         numbers = [self.known, self.next, self.number, self.lone, self.intervals, self.steps, self.worn, lists.saved]
         some = np.any([self.rows > 0, *(values != 0 for values in (*numbers[:4], lists.saved))], axis=0) | (sizes > 0).any(axis=1)
         floors, feedback = self.stays & self.floors.any(axis=1), self.feedback_of(count)
-        runs = zip(_RUN_LISTS, (entries, *lists[1:LISTS]), sizes.T, WIDTHS, strict=True)
+        runs = zip(_RUN_LISTS | REFILL_LISTS, lists._replace(entries=entries, copy=copy)[:LISTS], sizes.T, WIDTHS, strict=True)
         return StateColumns(
             self.rows, {name: np.where(some, values, 0) for name, values in zip(_NUMBERS, numbers, strict=True)},
             {
@@ -172,11 +194,7 @@ class BudgetState:
 
     @property
     def stays(self) -> np.ndarray:
-        """Whether rows or lists of each partition are saved. bool (partitions).
-
-        A partition without rows may have counts of its features. Its row positions and floors are saved too, because they
-        distinguish future runs as over a table.
-        """
+        """Whether rows or lists of each partition are saved. bool (partitions)."""
         return (self.rows > 0) | (np.diff(self.lists.until, axis=0) > 0).any(axis=1)
 
     def positions(self, offsets: np.ndarray) -> np.ndarray:
@@ -206,17 +224,19 @@ class BudgetState:
         """The saved lists, for the rows of a chunk. The kernel resumes from them.
 
         Counts of features and values of agents are dropped if they were saved in other intervals of the window than ``intervals``
-        and ``steps``. The counts for places and costs stay valid.
+        and ``steps``. The counts for places and costs stay valid. With REFILL the kernel forgets the copy and the own history.
         """
-        lists, parts = self.lists, np.arange(len(self.rows))
+        lists, parts, rows = self.lists, np.arange(len(self.rows)), self.rows_in(chunk)
         other, unlike = self.intervals != intervals, self.steps != steps
         lists = without(lists, L_VECTORS, parts[other])
         lists = without(lists, L_VALUES, parts[unlike])
         agents = lists.agents.copy()
         agents[np.repeat(unlike, np.diff(lists.until[:, L_AGENTS])), 2] = NONE
-        entries = lists.entries.copy()
-        entries[:, 0] = self.rows_in(chunk)[entries[:, 0]]
-        return lists._replace(entries=entries, agents=agents)
+        entries, copy = lists.entries.copy(), lists.copy.copy()
+        entries[:, 0] = rows[entries[:, 0]]
+        open = copy[:, 0] != NONE
+        copy[open, 0] = rows[copy[open, 0]]
+        return lists._replace(entries=entries, agents=agents, copy=copy)
 
     def unmeasured(self, lists: SavedLists, idle: np.ndarray) -> SavedLists:
         """The lists that a step saves, with the earlier counts and values of idle partitions.
@@ -244,6 +264,25 @@ def without(lists: SavedLists, kind: int, parts: np.ndarray) -> SavedLists:
     return SavedLists(*(table[np.repeat(keep, sizes)] if i == kind else table for i, table in enumerate(lists[:LISTS])), until, lists.saved)
 
 
+def with_own_histories(lists: SavedLists, own: dict[int, OwnHistory], there: np.ndarray, before: SavedLists) -> SavedLists:
+    """Adds the own histories of partitions to lists without any.
+
+    Args:
+        own: the new ones, by partition.
+        there: bool (partitions), whether the partition has one. If it is not new, it is in the lists ``before``.
+    """
+    new = {part: history for part, history in sorted(own.items()) if there[part]}
+    fresh = np.isin(np.arange(len(there)), list(new))
+    for kind, tables in ((L_OWN, [history.features for history in new.values()]), (L_OWN_LED, [history.bundles for history in new.values()])):
+        until, sizes = lists.until.copy(), np.zeros(len(there), dtype=np.int64)
+        sizes[fresh] = [len(table) for table in tables]
+        until[1:, kind] = np.cumsum(sizes)
+        table = np.concatenate([np.zeros((0, WIDTHS[kind]), dtype=np.int64), *tables])
+        lists = SavedLists(*(table if i == kind else other for i, other in enumerate(lists[:LISTS])), until, lists.saved)
+        lists = instead(lists, kind, there & ~fresh, before)
+    return lists
+
+
 def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists) -> SavedLists:
     """Replaces the lists of one kind by those ``before``, in the partitions that ``those`` marks (bool)."""
     now, was = np.diff(lists.until[:, kind]), np.diff(before.until[:, kind])
@@ -258,13 +297,14 @@ def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists)
 _MATCH = 8  # numbers that are saved of a pending match
 _NUMBERS = ("known", "next", "number", "lone", "intervals", "steps", "worn", "saved")
 _RUN_LISTS = dict(zip(("entries", "runs", "vectors", "sums", "agents", "values", "begun"), (np.int32, np.int32, np.int64, np.int64, np.int64, np.int64, np.int64)))
+REFILL_LISTS = dict.fromkeys(("copy", "recorded", "led", "seen", "own", "own_led"), np.int64)  # saved only with REFILL
 _LISTS = {  # "tied" is 0 for each of the short rows; an older version noted there which ways to a match it had dropped
     "floors": np.int64, "places": np.int64, "short": np.int32, "left": np.int64, "coverage": np.float64, "tied": np.uint8, **_RUN_LISTS,
     "matched": np.int32, "labels": np.uint8, "missing": np.int32, "matches": np.int64,
 }  # fmt: skip
 
 
-def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...], further: tuple[str, ...]) -> StateSchema:
+def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...], further: tuple[str, ...], slots: int) -> StateSchema:
     """The schema of :class:`BudgetState`.
 
     Args:
@@ -273,17 +313,18 @@ def budget_schema(net: tuple[np.ndarray, ...], source: np.ndarray, kinds: int, a
         kinds: how many pairs of a place and a cost there are.
         agent_states: how many positions agents may have.
         variables: the names of the pattern's variables.
-        further: the lists among FEEDBACK and ALLOWED that the statement saves.
+        further: the lists among FEEDBACK, ALLOWED and REFILL_LISTS that the statement saves.
+        slots: how many places and costs the edges of a node have at most.
     """
-    restoring = _Restoring(net[0], source, kinds, agent_states, variables)
+    restoring = _Restoring(net[0], source, kinds, agent_states, variables, slots)
     return StateSchema(BUDGETED, restoring.state, _NUMBERS, {name: np.dtype(t) for name, t in (_LISTS | dict.fromkeys(further, np.int64)).items()}, signature_of(*net))
 
 
 class _Restoring:
     """Restores states of one net, see :func:`budget_schema`."""
 
-    def __init__(self, edges: np.ndarray, source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...]) -> None:
-        self.edges, self.source, self.kinds, self.agent_states, self.variables = edges, source, kinds, agent_states, variables
+    def __init__(self, edges: np.ndarray, source: np.ndarray, kinds: int, agent_states: int, variables: tuple[str, ...], slots: int) -> None:
+        self.edges, self.source, self.kinds, self.agent_states, self.variables, self.slots = edges, source, kinds, agent_states, variables, slots
 
     def state(self, columns: StateColumns) -> BudgetState:
         """The state with these columns. Raises ValueError if no search can have left it."""
@@ -291,8 +332,9 @@ class _Restoring:
         count, offsets = len(rows), np.cumsum(rows) - rows
         known, next, number, lone, intervals, steps, worn, saved = (columns.numbers[name] for name in _NUMBERS)
         (stood, floored), (places, lonely), (at, shorts), (left, lefts), (coverage, covered), (tied, ties), *lists = (columns.lists[name] for name in _LISTS)
-        lists, (matched, sizes), (labels, marks), (missing, _), (matches, cells) = lists[:LISTS], *lists[LISTS:]
-        tables = self._tables(count, lists)
+        lists, (matched, sizes), (labels, marks), (missing, _), (matches, cells) = lists[: len(_RUN_LISTS)], *lists[len(_RUN_LISTS) :]
+        none = Ragged(_NONE, np.zeros(count, dtype=np.int64))
+        tables = self._tables(count, lists + [columns.lists.get(name, none) for name in REFILL_LISTS])
         check_numbers(
             np.isin(floored, (0, len(self.variables))), lonely == lone, lone <= worn, worn <= rows, lone <= known, known <= rows, shorts == lefts, shorts == ties, (covered == 0) | (covered == shorts), at >= 0, at < np.repeat(rows, shorts), marks == sizes, cells % _MATCH == 0,
             matched >= 0, matched < np.repeat(rows, sizes), missing >= 0, missing < len(self.variables), np.isin(labels, self.edges[:, E_LABEL]), stood >= 0, stood < FAR,
@@ -304,8 +346,10 @@ class _Restoring:
         allowed = columns.lists[ALLOWED].values if ALLOWED in columns.lists else np.zeros(int(cells.sum()) // _MATCH, dtype=np.int64)
         check_numbers(allowed >= 0)
         self._check(tables, rows, intervals)
-        entries = tables.entries
+        self._check_refill(tables, rows)
+        entries, copy = tables.entries, tables.copy
         entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
+        copy[:, 0] += np.where(copy[:, 0] == NONE, 0, np.repeat(offsets, np.diff(tables.until[:, L_COPY])))
         held = self._held(offsets, rows, cells // _MATCH, matches.reshape(-1, _MATCH), matched + np.repeat(offsets, sizes), labels, missing, allowed)
         short = ShortRows(at + np.repeat(offsets, shorts), left, coverage)
         floors = np.zeros((count, len(self.variables)), dtype=np.int64)
@@ -350,6 +394,32 @@ class _Restoring:
         )  # fmt: skip
         before = np.where(entries[:, 2] == NONE, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
         check_numbers(follow(before, entries[:, 1], entries[:, 0], self.edges, self.source))
+
+    def _check_refill(self, lists: SavedLists, rows: np.ndarray) -> None:
+        """Raises ValueError for numbers that REFILL cannot have left."""
+        sizes = np.diff(lists.until, axis=0)
+        if not sizes[:, [L_COPY, L_RECORDED, L_LED, L_SEEN, L_OWN, L_OWN_LED]].any():
+            return
+        copied, (last, bundles, intervals) = sizes[:, L_COPY] > 0, lists.copy.T
+        many = np.zeros(len(rows), dtype=np.int64)
+        check_numbers(
+            sizes[:, L_COPY] <= 1, copied | ~sizes[:, [L_RECORDED, L_LED, L_SEEN, L_OWN, L_OWN_LED]].any(axis=1), last >= NONE, last < np.repeat(rows, sizes[:, L_COPY]),
+            bundles >= (last != NONE), bundles < FAR, intervals >= 1, intervals <= MAX_INTERVALS,
+        )  # fmt: skip
+        many[copied] = self.kinds * intervals * intervals
+        for kind, led in ((L_RECORDED, L_LED), (L_OWN, L_OWN_LED)):
+            features, pairs = lists[kind], lists[led]
+            check_numbers(
+                features[:, 0] >= 0, features[:, 0] < np.repeat(many, sizes[:, kind]), distinct(features[:, 0], sizes[:, kind]), features[:, 1:] >= 0, features[:, 1:] <= MAX_VISITS // max(len(features), 1),
+                pairs[:, 0] >= 0, pairs[:, 0] < np.repeat(many, sizes[:, led]), pairs[:, 1] >= 1, pairs[:, 1] < FAR,
+            )  # fmt: skip
+            known, named = (np.stack([np.repeat(np.arange(len(rows)), sizes[:, k]), lists[k][:, 0]], axis=1) for k in (kind, led))
+            check_numbers(len(np.unique(np.concatenate([known, named]), axis=0)) == len(known))
+        seen = lists.seen
+        check_numbers(
+            lists.own[:, 1] >= 1, seen[:, 0] >= 0, seen[:, 0] < np.repeat(sizes[:, L_RUNS], sizes[:, L_SEEN]), seen[:, 1] >= 0, seen[:, 1] < self.slots,
+            seen[:, 2] >= 1, seen[:, 2] <= np.repeat(many, sizes[:, L_SEEN]),
+        )  # fmt: skip
 
     def _held(self, offsets: np.ndarray, rows: np.ndarray, many: np.ndarray, matches: np.ndarray, matched: np.ndarray, labels: np.ndarray, missing: np.ndarray, allowed: np.ndarray) -> Bundles:
         part = np.repeat(np.arange(len(rows)), many)

@@ -36,7 +36,7 @@ from sparkcep.compiler.net.net import E_COST
 from sparkcep.kernels.budget.candidates import collect, end_blocked, forget_candidates
 from sparkcep.kernels.budget.choice import choose, find_features
 from sparkcep.kernels.budget.exploration import agent_begins, dismiss_agents, explore, seed_agents
-from sparkcep.kernels.budget.features import Clock
+from sparkcep.kernels.budget.features import Clock, begin_copy, count_bundle, is_closed
 from sparkcep.kernels.budget.feedback import (
     Feedback,
     checks_allowed,
@@ -52,6 +52,7 @@ from sparkcep.kernels.budget.layout import (
     CLOSED,
     JUDGED,
     LOST,
+    OTHER_HISTORY,
     Q_AGENTS,
     Q_CHECKS,
     Q_DONE,
@@ -59,22 +60,20 @@ from sparkcep.kernels.budget.layout import (
     Q_LEFT,
     Q_PENDING,
     Q_SAVED,
-    R_REPLACED,
-    REPLACED,
+    R_BUNDLES,
+    R_INTERVALS,
+    R_OWNER,
     REPORTED,
     SAVED_FULL,
     UNJUDGED,
 )
 from sparkcep.kernels.budget.negation import NegationArrays, set_floor
 from sparkcep.kernels.budget.q_learning import G_CLASS, Agents
-from sparkcep.kernels.budget.save_runs import raise_floor, restore, restore_utilities, resume, save
+from sparkcep.kernels.budget.save_runs import forget_copy, raise_floor, restore, restore_utilities, resume, save
 from sparkcep.kernels.budget.trial import (
-    begin_copy,
     complete_all,
-    count_bundle,
     count_match_point,
     has_room,
-    is_closed,
     settle,
     try_candidate,
 )
@@ -161,7 +160,7 @@ class Learned(NamedTuple):
         wanted: whether features are learned.
         vectors: int64 (n, VECTOR_FIELDS).
         table: int64 (4n), the vectors by hash.
-        ends: int64 (m, 2), pairs of vector and match point, each once.
+        ends: int64 (m, 2), pairs of vector and match point, or with REFILL of vector and bundle (numbered from 1), each once.
         vector: int64 (entries), the vector of each entry.
         mark: int64 (entries), the last match point whose runs include the entry; also used for utility.
         seen: int64 (classes, slots), 1 + code of the features at the class's last visit.
@@ -184,6 +183,7 @@ class Refill(NamedTuple):
         most: the bundles after which it is replaced.
         when, near: int64 (rows), the place of each row in the window's measure, and the last place that a bundle with it reaches.
         now: int64 (REFILL_FIELDS), the present state.
+        owns: uint8 (partitions), 1 if the partition has replaced the history.
     """
 
     wanted: bool
@@ -191,6 +191,7 @@ class Refill(NamedTuple):
     when: np.ndarray
     near: np.ndarray
     now: np.ndarray
+    owns: np.ndarray
 
 
 class Ground(NamedTuple):
@@ -241,6 +242,8 @@ class SearchArrays(NamedTuple):
 def _entered(part, low, high, saved_runs, arrays, state):
     """Begins or resumes the search of a partition. Returns False if a saved run cannot be restored."""
     agents, utilities, negations, runs = arrays.agents, arrays.utilities, arrays.negations, arrays.runs
+    if arrays.refill.wanted:
+        begin_copy(arrays.clock, arrays.learned, arrays.refill, state)
     if utilities.wanted:
         utilities.many[0] = 0
         utilities.many[1] = 0
@@ -265,6 +268,18 @@ def _entered(part, low, high, saved_runs, arrays, state):
         state[Q_AGENTS] = count
         state[Q_SAVED] = saved_runs.before.saved[part]
     return True
+
+
+@embedded
+def _is_other_history(part, row, refill, state):
+    """Whether the row needs another history than the one in use. If so, ``state[S_DETAIL]`` says which."""
+    if refill.now[R_OWNER] != (part if refill.owns[part] == 1 else NONE):
+        state[S_DETAIL] = OTHER_HISTORY
+        return True
+    if is_closed(row, refill):
+        state[S_DETAIL] = CLOSED
+        return True
+    return False
 
 
 # -- emission ---------------------------------------------------------------------------------------------------------
@@ -400,20 +415,15 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                 state[S_DETAIL] = LOST
                 outcome = GROW
                 break
-            if refill.wanted:
-                begin_copy(learned, refill, state)
-                if refill.now[R_REPLACED] == 1:
-                    state[S_DETAIL] = REPLACED
-                    outcome = GROW
-                    break
         while row < limit:
+            if refill.wanted and refill.now[R_INTERVALS] != clock.intervals:
+                forget_copy(part, arrays, state)
             here = letters[row] & net.tested
             if here == 0 or looking.windows[0, row] <= row:
                 row += 1  # no variable takes it, or its time is NULL
                 continue
             if state[Q_PENDING] == 0:
-                if refill.wanted and is_closed(row, refill):
-                    state[S_DETAIL] = CLOSED
+                if refill.wanted and _is_other_history(part, row, refill, state):
                     outcome = GROW
                     break
                 # Classes whose windows have closed are swept once the classes have doubled.
@@ -480,11 +490,12 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
                     continue
                 if proxies and negations.late:
                     complete_all(net.edges, runs, ground, state)
-                if learned.wanted or utilities.wanted:
-                    for i in range(state[Q_DONE]):
-                        count_match_point(ground.done[i, 0], part, row, utilities, learned, runs, state)
                 if refill.wanted:
                     count_bundle(row, refill)
+                if learned.wanted or utilities.wanted:
+                    end = refill.now[R_BUNDLES] if refill.wanted else row
+                    for i in range(state[Q_DONE]):
+                        count_match_point(ground.done[i, 0], part, row, end, utilities, learned, runs, state)
                 if not proxies:
                     _distinct(runs, ground, net, state)
                     state[K_UNEMITTED] = 0
@@ -498,7 +509,7 @@ def budgeted_partitions(checks, order, proxies, merging, letters, offsets, opens
             row += 1
         if outcome != DONE:
             break
-        if saved_runs.wanted and not save(part, high, going, saved_runs, classes, utilities, agents, state[Q_AGENTS], state[Q_SAVED], runs, state):
+        if saved_runs.wanted and not save(part, high, going, saved_runs, arrays, state):
             state[S_DETAIL] = SAVED_FULL
             outcome = GROW
             break

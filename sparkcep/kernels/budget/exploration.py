@@ -10,7 +10,7 @@ import numpy as np
 
 from sparkcep.compiler.net.net import E_AT_START, E_TARGET, E_VAR
 from sparkcep.kernels.budget.candidates import is_stopped
-from sparkcep.kernels.budget.features import code_of, when
+from sparkcep.kernels.budget.features import code_of, feature_vector, when
 from sparkcep.kernels.budget.layout import A_CLASS, A_EDGE, Q_AGENTS, Q_SAVED, V_VISITS
 from sparkcep.kernels.budget.negation import blocked, distinguish
 from sparkcep.kernels.budget.q_learning import (
@@ -29,7 +29,7 @@ from sparkcep.kernels.budget.q_learning import (
     state_of,
 )
 from sparkcep.kernels.budget.save_runs import first_row
-from sparkcep.kernels.budget.trial import feature_vector, take_candidate
+from sparkcep.kernels.budget.trial import take_candidate
 from sparkcep.kernels.budget.utility import was_tried
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.frontier.frontier import inside, new_class, timed

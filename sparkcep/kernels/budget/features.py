@@ -1,5 +1,7 @@
 """Features of runs, as a history has them: the match vectors of RC-ACEP (VLDB 2016, Definition 4).
 
+The best-effort search records features (``learned``) for MATCH HISTORY. With REFILL they become the history of the partition.
+
 The features are the place where a run is tried, its cost so far, the remainder of its window, and the time since its last row. The
 latter two are in intervals.
 
@@ -14,7 +16,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.kernels.jit.cache import embedded
+from sparkcep.kernels.budget.layout import (
+    Q_ENDS,
+    Q_VECTORS,
+    R_BUNDLES,
+    R_INTERVALS,
+    R_LAST,
+    V_BEGUN,
+    V_CODE,
+    V_END,
+    V_LAST,
+    V_PART,
+    V_POINTS,
+    V_VISITS,
+)
+from sparkcep.kernels.common.hash_table import BASIS, fill, mixed
+from sparkcep.kernels.common.run_chains import NONE
+from sparkcep.kernels.jit.cache import embedded, kernel
 
 
 class Clock(NamedTuple):
@@ -63,3 +81,71 @@ def when(start, last, row, g, clock):
 def code_of(e, start, last, row, g, net, clock):
     """The features of a run, when an edge is tried at ``row``, as one number."""
     return (net.places[e] * clock.levels + net.levels[e]) * (g * g) + when(start, last, row, g, clock)
+
+
+# -- recorded features ------------------------------------------------------------------------------------------------
+
+
+@embedded
+def feature_vector(part, code, learned, state):
+    """The number of a partition's feature vector, which is added if it is new. The caller has made room."""
+    table, vectors = learned.table, learned.vectors
+    mask = table.shape[0] - 1
+    h = np.int64(mixed(mixed(BASIS, part), code) >> np.uint64(2)) & mask
+    while table[h] != 0:
+        at = table[h] - 1
+        if vectors[at, V_PART] == part and vectors[at, V_CODE] == code:
+            return at
+        h = (h + 1) & mask
+    at = state[Q_VECTORS]
+    state[Q_VECTORS] = at + 1
+    table[h] = at + 1
+    vectors[at, V_PART] = part
+    vectors[at, V_CODE] = code
+    vectors[at, V_VISITS] = 0
+    vectors[at, V_POINTS] = 0
+    vectors[at, V_LAST] = NONE
+    vectors[at, V_END] = NONE
+    vectors[at, V_BEGUN] = NONE
+    return at
+
+
+@kernel
+def refill_vectors(learned, state):
+    """Fills an empty table with all vectors."""
+    mask = learned.table.shape[0] - 1
+    for at in range(state[Q_VECTORS]):
+        h = np.int64(mixed(mixed(BASIS, learned.vectors[at, V_PART]), learned.vectors[at, V_CODE]) >> np.uint64(2)) & mask
+        while learned.table[h] != 0:
+            h = (h + 1) & mask
+        learned.table[h] = at + 1
+
+
+@embedded
+def begin_copy(clock, learned, refill, state):
+    """Begins to record the history of a partition."""
+    if state[Q_VECTORS] > 0:
+        fill(learned.table, 0)
+    state[Q_VECTORS] = 0
+    state[Q_ENDS] = 0
+    refill.now[R_LAST] = NONE
+    refill.now[R_BUNDLES] = 0
+    refill.now[R_INTERVALS] = clock.intervals
+
+
+@embedded
+def is_closed(row, refill):
+    """Whether the last of the bundles that replace the history is closed at a row: more than the window after its last match
+    point."""
+    last = refill.now[R_LAST]
+    if last != NONE and refill.when[row] > refill.near[last]:
+        refill.now[R_LAST] = NONE
+    return refill.now[R_LAST] == NONE and refill.now[R_BUNDLES] >= refill.most
+
+
+@embedded
+def count_bundle(row, refill):
+    """Adds a match point to the open bundle, or begins one."""
+    if refill.now[R_LAST] == NONE:
+        refill.now[R_BUNDLES] += 1
+    refill.now[R_LAST] = row

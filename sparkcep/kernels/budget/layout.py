@@ -10,8 +10,9 @@ PLAIN = COVERING = 0
 FIRST_IN, BY_UTILITY = 1, 2
 PRIME = (1 << 61) - 1  # modulus of the residues
 # state[S_DETAIL] after GROW.
-# CLOSED, REPLACED: the caller replaces the history, or restores the one that was replaced.
-CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED, SAVED_FULL, LOST, CLOSED, REPLACED = range(9)
+# CLOSED: the caller replaces the history by what the partition has recorded.
+# OTHER_HISTORY: the caller uses the partition's history.
+CANDIDATES_FULL, CLASSES_FULL, ENTRIES_FULL, VECTORS_FULL, UNJUDGED, SAVED_FULL, LOST, CLOSED, OTHER_HISTORY = range(9)
 REPORTED, JUDGED = 1, 2  # state[Q_PENDING]: the row's matches are known, but not all emitted; runs were judged that may be matches
 # State after that of the payload:
 # Q_DONE, Q_PENDING: matches that the current row completes, and what still has to be done with them.
@@ -30,10 +31,14 @@ BEHIND = -1.0  # the utility of candidates that come after all others
 M_ROW, M_UNITS, M_RESIDUE, M_VISITS, COVER_FIELDS = range(5)
 # Columns of the score of features: row, version, score in units, its residue.
 G_ROW, G_VERSION, G_SCORE, G_RESIDUE, GAIN_FIELDS = range(5)
-# State of a refill: the last match point of the open bundle (NONE: no bundle is open), bundles so far, 1 if the partition has
-# replaced the history.
-R_LAST, R_BUNDLES, R_REPLACED, REFILL_FIELDS = range(4)
-# Columns of learned features: partition, code, visits, match points, the last match point, the last row where a run would begin
-# with them.
-V_PART, V_CODE, V_VISITS, V_POINTS, V_LAST, V_BEGUN, VECTOR_FIELDS = range(7)
+# State of a refill:
+# R_LAST, R_BUNDLES: the last match point of the open bundle (NONE: no bundle is open), and bundles so far.
+# R_INTERVALS: the intervals of the recorded features.
+# R_OWNER: the partition whose own history is in use (NONE: the history of the clause).
+R_LAST, R_BUNDLES, R_INTERVALS, R_OWNER, REFILL_FIELDS = range(5)
+# Columns of learned features:
+# V_PART, V_CODE, V_VISITS, V_POINTS: partition, code, visits, match points.
+# V_LAST, V_END: the last match point, and the last match point or bundle in ``ends``.
+# V_BEGUN: the last row where a run would begin with them.
+V_PART, V_CODE, V_VISITS, V_POINTS, V_LAST, V_END, V_BEGUN, VECTOR_FIELDS = range(8)
 T_NODE, T_FIRST, T_END = range(3)  # columns of a stretch

@@ -134,12 +134,13 @@ def set_floor(low, negations):
 def distinguish(c, place, e, node, row, edges, classes, negations):
     """Notes in ``classes.ends`` what distinguishes a class that took ``row`` by an edge from others of its node.
 
-    These are the first row that nothing before the run blocks, and a digest of what may block it later. ``place`` is the class it
-    comes from, NONE for a run that begins.
+    These are the first row that nothing before the run blocks, and a digest of what may block it later. The former is the
+    partition's first row if nothing in the window blocks. ``place`` is the class it comes from, NONE for a run that begins.
     """
     at = negations.windows
     free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, at]
-    classes.ends[c, at] = free
+    # A row that is in no window with the first row of the run is in none with a later one.
+    classes.ends[c, at] = free if free > negations.backs[row] or place != NONE else negations.floor[negations.floor.shape[0] - 2]
     h = BASIS
     if negations.closing[node] == 1:
         h = mixed(h, classes.until[c])

@@ -19,11 +19,24 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.compiler.net.net import E_TARGET, E_VAR
-from sparkcep.kernels.budget.features import code_of
+from sparkcep.kernels.budget.features import begin_copy, code_of, feature_vector
+from sparkcep.kernels.budget.layout import (
+    Q_AGENTS,
+    Q_ENDS,
+    Q_SAVED,
+    Q_VECTORS,
+    R_BUNDLES,
+    R_INTERVALS,
+    R_LAST,
+    V_CODE,
+    V_END,
+    V_POINTS,
+    V_VISITS,
+)
 from sparkcep.kernels.budget.negation import distinguish
 from sparkcep.kernels.budget.q_learning import G_ACTION, G_CLASS, G_STATE
 from sparkcep.kernels.budget.utility import P_PART, P_REACHED, P_TRIED
-from sparkcep.kernels.common.hash_table import mixed
+from sparkcep.kernels.common.hash_table import fill, mixed
 from sparkcep.kernels.common.run_chains import C_EDGE, C_PARENT, C_START, NONE, append
 from sparkcep.kernels.frontier.frontier import fulfils, new_class
 from sparkcep.kernels.frontier.payload import K_ENTRIES, mark
@@ -38,8 +51,14 @@ from sparkcep.kernels.jit.cache import embedded, kernel
 # L_AGENTS: agents (last entry, position, action, reward).
 # L_VALUES: values of the agents' actions (place, tries, value).
 # L_BEGUN: how many agents began at a place and cost (number, count).
-L_ENTRIES, L_RUNS, L_VECTORS, L_SUMS, L_AGENTS, L_VALUES, L_BEGUN, LISTS = range(8)
-WIDTHS = (3, 1, 3, 3, 4, 3, 2)
+# Only with REFILL:
+# L_COPY: at most one item (last match point of the open bundle, bundles so far, intervals of all these features).
+# L_RECORDED: recorded features (code, visits, match points).
+# L_LED: bundles that they led to (code, bundle).
+# L_SEEN: features of each run's last visits (number of the run, number of the place and cost, 1 + code).
+# L_OWN, L_OWN_LED: the history that replaced the clause's, like L_RECORDED and L_LED. The kernel does not read it.
+L_ENTRIES, L_RUNS, L_VECTORS, L_SUMS, L_AGENTS, L_VALUES, L_BEGUN, L_COPY, L_RECORDED, L_LED, L_SEEN, L_OWN, L_OWN_LED, LISTS = range(14)
+WIDTHS = (3, 1, 3, 3, 4, 3, 2, 3, 3, 2, 3, 3, 2)
 
 
 class SavedLists(NamedTuple):
@@ -56,6 +75,12 @@ class SavedLists(NamedTuple):
     agents: np.ndarray
     values: np.ndarray
     begun: np.ndarray
+    copy: np.ndarray
+    recorded: np.ndarray
+    led: np.ndarray
+    seen: np.ndarray
+    own: np.ndarray
+    own_led: np.ndarray
     until: np.ndarray
     saved: np.ndarray
 
@@ -103,9 +128,11 @@ def labelled(entry, before, e, net, ground):
 def resume(part, low, high, saved_runs, arrays, state):
     """Restores the runs of a partition in order. Returns False if a saved run is impossible for these rows. The caller has made
     room."""
-    net, utilities, classes, runs = arrays.net, arrays.utilities, arrays.classes, arrays.runs
+    net, utilities, learned, classes, runs = arrays.net, arrays.utilities, arrays.learned, arrays.classes, arrays.runs
     kept = saved_runs.before
     first = kept.until[part, L_ENTRIES]
+    if learned.wanted:
+        _restore_copy(part, saved_runs, arrays, state)
     for i in range(first, kept.until[part + 1, L_ENTRIES]):
         entry, row, e, before = i - first, kept.entries[i, 0], kept.entries[i, 1], kept.entries[i, 2]
         append(runs.pool, entry, before, e, runs.positions[row])
@@ -116,6 +143,9 @@ def resume(part, low, high, saved_runs, arrays, state):
             utilities.vector[entry] = code_of(e, first_row(entry, row, runs), last, row, utilities.intervals, net, arrays.clock)
             arrays.learned.mark[entry] = NONE
     state[K_ENTRIES] = kept.until[part + 1, L_ENTRIES] - first
+    if learned.wanted and arrays.refill.now[R_INTERVALS] == arrays.clock.intervals:
+        _record_entries(part, arrays, state)
+    seen = kept.until[part + 1, L_SEEN]
     for i in range(kept.until[part + 1, L_RUNS] - 1, kept.until[part, L_RUNS] - 1, -1):
         c = _class_of(kept.runs[i, 0], low, high, saved_runs, net, arrays.looking, arrays.negations, classes, runs, state)
         if c == NONE:
@@ -124,7 +154,59 @@ def resume(part, low, high, saved_runs, arrays, state):
         classes.info[c, I_AFTER] = classes.head[0, node]
         classes.head[0, node] = c
         state[F_ALIVE] += 1
+        if learned.wanted:
+            fill(learned.seen[c], 0)
+            # Both lists are in order of the runs.
+            while seen > kept.until[part, L_SEEN] and kept.seen[seen - 1, 0] == i - kept.until[part, L_RUNS]:
+                seen -= 1
+                learned.seen[c, kept.seen[seen, 1]] = kept.seen[seen, 2]
     return True
+
+
+@embedded
+def _restore_copy(part, saved_runs, arrays, state):
+    """Restores what the partition has recorded. The caller has made room."""
+    learned, now, kept = arrays.learned, arrays.refill.now, saved_runs.before
+    for i in range(kept.until[part, L_COPY], kept.until[part + 1, L_COPY]):
+        now[R_LAST] = kept.copy[i, 0]
+        now[R_BUNDLES] = kept.copy[i, 1]
+        now[R_INTERVALS] = kept.copy[i, 2]
+    for i in range(kept.until[part, L_RECORDED], kept.until[part + 1, L_RECORDED]):
+        at = feature_vector(part, kept.recorded[i, 0], learned, state)
+        learned.vectors[at, V_VISITS] = kept.recorded[i, 1]
+        learned.vectors[at, V_POINTS] = kept.recorded[i, 2]
+    for i in range(kept.until[part, L_LED], kept.until[part + 1, L_LED]):
+        at = feature_vector(part, kept.led[i, 0], learned, state)
+        learned.vectors[at, V_END] = max(learned.vectors[at, V_END], kept.led[i, 1])
+        learned.ends[state[Q_ENDS], 0] = at
+        learned.ends[state[Q_ENDS], 1] = kept.led[i, 1]
+        state[Q_ENDS] += 1
+
+
+@embedded
+def _record_entries(part, arrays, state):
+    """Restores the features of all entries. They follow from the rows."""
+    runs = arrays.runs
+    for entry in range(state[K_ENTRIES]):
+        row, before = runs.at[entry], runs.pool[entry, C_PARENT]
+        last = runs.at[before] if before != NONE else row
+        code = code_of(runs.pool[entry, C_EDGE], first_row(entry, row, runs), last, row, arrays.clock.intervals, arrays.net, arrays.clock)
+        arrays.learned.vector[entry] = feature_vector(part, code, arrays.learned, state)
+        arrays.learned.mark[entry] = NONE
+
+
+@kernel
+def forget_copy(part, arrays, state):
+    """Forgets what a partition has recorded, and its own history, because another history has other intervals."""
+    learned, classes = arrays.learned, arrays.classes
+    begin_copy(arrays.clock, learned, arrays.refill, state)
+    arrays.refill.owns[part] = 0
+    _record_entries(part, arrays, state)
+    for node in range(classes.head.shape[1]):
+        c = classes.head[0, node]
+        while c != NONE:
+            fill(learned.seen[c], 0)
+            c = classes.info[c, I_AFTER]
 
 
 @kernel
@@ -239,9 +321,10 @@ def _fits(table, at, more):
 
 
 @kernel
-def save(part, high, going, saved_runs, classes, utilities, agents, count, saved, runs, state):
-    """Saves a partition with ``count`` agents. Returns False if an array is full."""
-    after, number = saved_runs.after, saved_runs.number
+def save(part, high, going, saved_runs, arrays, state):
+    """Saves a partition. Returns False if an array is full."""
+    classes, utilities, agents, learned, runs = arrays.classes, arrays.utilities, arrays.agents, arrays.learned, arrays.runs
+    after, number, count = saved_runs.after, saved_runs.number, state[Q_AGENTS]
     until = after.until
     for k in range(LISTS):
         until[part + 1, k] = until[part, k]
@@ -258,23 +341,55 @@ def save(part, high, going, saved_runs, classes, utilities, agents, count, saved
         or not _fits(after.values, until[part, L_VALUES], values) or not _fits(after.begun, until[part, L_BEGUN], begun)
     ):  # fmt: skip
         return False
-    _park_runs(part, high, saved_runs, classes, agents, count, runs, state)
+    if learned.wanted and (
+        not _fits(after.copy, until[part, L_COPY], 1) or not _fits(after.recorded, until[part, L_RECORDED], state[Q_VECTORS]) or not _fits(after.led, until[part, L_LED], state[Q_ENDS])
+        or not _fits(after.seen, until[part, L_SEEN], state[F_ALIVE] * learned.seen.shape[1])
+    ):  # fmt: skip
+        return False
+    _park_runs(part, high, saved_runs, learned, classes, agents, count, runs, state)
+    if learned.wanted:
+        _park_copy(part, saved_runs, learned, arrays.refill, state)
     if utilities.wanted:
         until[part + 1, L_VECTORS] = _saved_counts(after.vectors, until[part, L_VECTORS], utilities.counts, utilities.met, vectors)
         until[part + 1, L_SUMS] = _saved_counts(after.sums, until[part, L_SUMS], utilities.sums, utilities.met_kinds, sums)
     if agents.wanted:
-        after.saved[part] = saved
+        after.saved[part] = state[Q_SAVED]
         _park_agents(part, saved_runs, agents, runs, count)
     return True
 
 
 @embedded
-def _park_runs(part, high, saved_runs, classes, agents, count, runs, state):
+def _park_copy(part, saved_runs, learned, refill, state):
+    """Saves what the partition has recorded. Features without visits and match points are as good as unknown."""
+    after, vectors = saved_runs.after, learned.vectors
+    at = after.until[part, L_RECORDED]
+    for i in range(state[Q_VECTORS]):
+        if vectors[i, V_VISITS] > 0 or vectors[i, V_POINTS] > 0:
+            after.recorded[at, 0] = vectors[i, V_CODE]
+            after.recorded[at, 1] = vectors[i, V_VISITS]
+            after.recorded[at, 2] = vectors[i, V_POINTS]
+            at += 1
+    after.until[part + 1, L_RECORDED] = at
+    first = after.until[part, L_LED]
+    for i in range(state[Q_ENDS]):
+        after.led[first + i, 0] = vectors[learned.ends[i, 0], V_CODE]
+        after.led[first + i, 1] = learned.ends[i, 1]
+    after.until[part + 1, L_LED] = first + state[Q_ENDS]
+    first = after.until[part, L_COPY]
+    if at > after.until[part, L_RECORDED] or after.until[part + 1, L_SEEN] > after.until[part, L_SEEN] or refill.owns[part] == 1:
+        after.copy[first, 0] = refill.now[R_LAST]
+        after.copy[first, 1] = refill.now[R_BUNDLES]
+        after.copy[first, 2] = refill.now[R_INTERVALS]
+        after.until[part + 1, L_COPY] = first + 1
+
+
+@embedded
+def _park_runs(part, high, saved_runs, learned, classes, agents, count, runs, state):
     """Saves the runs of a partition and of its agents, if a future row may continue them."""
     after, number = saved_runs.after, saved_runs.number
     for entry in range(state[K_ENTRIES]):
         number[entry] = NONE
-    at = after.until[part, L_RUNS]
+    at, seen = after.until[part, L_RUNS], after.until[part, L_SEEN]
     for node in range(classes.head.shape[1]):
         c = classes.head[0, node]
         while c != NONE:
@@ -282,9 +397,17 @@ def _park_runs(part, high, saved_runs, classes, agents, count, runs, state):
             if first_row(entry, high - 1, runs) >= saved_runs.over[part]:
                 mark(entry, runs.pool, number)
                 after.runs[at, 0] = entry
+                if learned.wanted:
+                    for slot in range(learned.seen.shape[1]):
+                        if learned.seen[c, slot] > 0:
+                            after.seen[seen, 0] = at - after.until[part, L_RUNS]
+                            after.seen[seen, 1] = slot
+                            after.seen[seen, 2] = learned.seen[c, slot]
+                            seen += 1
                 at += 1
             c = classes.info[c, I_AFTER]
     after.until[part + 1, L_RUNS] = at
+    after.until[part + 1, L_SEEN] = seen
     for i in range(count):
         entry = runs.run[agents.alive[i, G_CLASS]]
         if entry != NONE and first_row(entry, high - 1, runs) >= saved_runs.over[part]:

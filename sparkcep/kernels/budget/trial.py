@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparkcep.compiler.net.net import E_TARGET, E_VAR
+from sparkcep.kernels.budget.features import feature_vector
 from sparkcep.kernels.budget.layout import (
     A_CLASS,
     A_CODE,
@@ -21,12 +22,9 @@ from sparkcep.kernels.budget.layout import (
     Q_DONE,
     Q_ENDS,
     Q_VECTORS,
-    R_BUNDLES,
-    R_LAST,
     V_BEGUN,
-    V_CODE,
+    V_END,
     V_LAST,
-    V_PART,
     V_POINTS,
     V_VISITS,
     VECTORS_FULL,
@@ -34,47 +32,13 @@ from sparkcep.kernels.budget.layout import (
 from sparkcep.kernels.budget.negation import completing, distinguish, free_from
 from sparkcep.kernels.budget.save_runs import first_row, labelled
 from sparkcep.kernels.budget.utility import led_on, was_tried
-from sparkcep.kernels.common.hash_table import BASIS, fill, mixed
+from sparkcep.kernels.common.hash_table import fill
 from sparkcep.kernels.common.layout import S_DETAIL
 from sparkcep.kernels.common.run_chains import C_PARENT, NONE, append
 from sparkcep.kernels.frontier.frontier import fulfils, new_class
 from sparkcep.kernels.frontier.payload import K_ENTRIES, complete, preferred
 from sparkcep.kernels.frontier.run_classes import F_ALIVE, F_FREE, F_USED, I_AFTER, I_NODE, found, give_back
-from sparkcep.kernels.jit.cache import embedded, kernel
-
-
-@embedded
-def feature_vector(part, code, learned, state):
-    """The number of a partition's feature vector, which is added if it is new. The caller has made room."""
-    table, vectors = learned.table, learned.vectors
-    mask = table.shape[0] - 1
-    h = np.int64(mixed(mixed(BASIS, part), code) >> np.uint64(2)) & mask
-    while table[h] != 0:
-        at = table[h] - 1
-        if vectors[at, V_PART] == part and vectors[at, V_CODE] == code:
-            return at
-        h = (h + 1) & mask
-    at = state[Q_VECTORS]
-    state[Q_VECTORS] = at + 1
-    table[h] = at + 1
-    vectors[at, V_PART] = part
-    vectors[at, V_CODE] = code
-    vectors[at, V_VISITS] = 0
-    vectors[at, V_POINTS] = 0
-    vectors[at, V_LAST] = NONE
-    vectors[at, V_BEGUN] = NONE
-    return at
-
-
-@kernel
-def refill_vectors(learned, state):
-    """Fills an empty table with all vectors."""
-    mask = learned.table.shape[0] - 1
-    for at in range(state[Q_VECTORS]):
-        h = np.int64(mixed(mixed(BASIS, learned.vectors[at, V_PART]), learned.vectors[at, V_CODE]) >> np.uint64(2)) & mask
-        while learned.table[h] != 0:
-            h = (h + 1) & mask
-        learned.table[h] = at + 1
+from sparkcep.kernels.jit.cache import embedded
 
 
 @embedded
@@ -96,37 +60,9 @@ def count_visit(i, part, row, net, learned, ground, state):
 
 
 @embedded
-def begin_copy(learned, refill, state):
-    """Forgets what an earlier partition has recorded."""
-    if state[Q_VECTORS] > 0:
-        fill(learned.table, 0)
-    state[Q_VECTORS] = 0
-    state[Q_ENDS] = 0
-    refill.now[R_LAST] = NONE
-    refill.now[R_BUNDLES] = 0
-
-
-@embedded
-def is_closed(row, refill):
-    """Whether the last of the bundles that replace the history is closed at a row: more than the window after its last match
-    point."""
-    last = refill.now[R_LAST]
-    if last != NONE and refill.when[row] > refill.near[last]:
-        refill.now[R_LAST] = NONE
-    return refill.now[R_LAST] == NONE and refill.now[R_BUNDLES] >= refill.most
-
-
-@embedded
-def count_bundle(row, refill):
-    """Adds a match point to the open bundle, or begins one."""
-    if refill.now[R_LAST] == NONE:
-        refill.now[R_BUNDLES] += 1
-    refill.now[R_LAST] = row
-
-
-@embedded
-def count_match_point(entry, part, row, utilities, learned, runs, state):
-    """Notes the match point ``row`` at all features of a complete run. The caller has made room."""
+def count_match_point(entry, part, row, end, utilities, learned, runs, state):
+    """Notes the match point ``row`` at all features of a complete run, and ``end`` (the match point or its bundle) in ``ends``. The
+    caller has made room."""
     while entry != NONE and learned.mark[entry] != row:
         learned.mark[entry] = row
         if utilities.wanted:
@@ -136,9 +72,11 @@ def count_match_point(entry, part, row, utilities, learned, runs, state):
             if learned.vectors[at, V_LAST] != row:
                 learned.vectors[at, V_LAST] = row
                 learned.vectors[at, V_POINTS] += 1
-                learned.ends[state[Q_ENDS], 0] = at
-                learned.ends[state[Q_ENDS], 1] = row
-                state[Q_ENDS] += 1
+                if learned.vectors[at, V_END] != end:
+                    learned.vectors[at, V_END] = end
+                    learned.ends[state[Q_ENDS], 0] = at
+                    learned.ends[state[Q_ENDS], 1] = end
+                    state[Q_ENDS] += 1
         entry = runs.pool[entry, C_PARENT]
 
 

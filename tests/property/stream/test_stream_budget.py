@@ -8,6 +8,7 @@ import functools
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -116,8 +117,6 @@ def test_a_micro_batch_shares_its_interval():
         assert found.num_rows > 20 and found.to_pylist() == streams.batch(per_partition, rows, np.ones(rows.num_rows, dtype=bool)).to_pylist()
     with pytest.raises(ClauseError, match="Write PER BATCH"):
         check_stream(per_partition)
-    with pytest.raises(ClauseError, match="REFILL does not stream yet"):
-        check_stream(make_plan(parse_clause(f"{HEAD} {ENDS} PATTERN (A B C) {WINDOW} APPROX 1 BUDGET 2 CHECKS USING HISTORY h REFILL {DEFINED}"), settings=streams.SETTINGS))
     with pytest.raises(ClauseError, match="Write PER PARTITION"):
         streams.batch(per_batch, table, np.ones(table.num_rows, dtype=bool))
 
@@ -162,10 +161,10 @@ def in_time(text: str) -> str:
     return re.sub(r"WINDOW (\d+)", r"WINDOW INTERVAL '\1' MICROSECONDS", text)
 
 
-def streamed(text: str, query: oracle.Budgeted, partitions, rng: random.Random, delay: int, history=None, other=None):
+def streamed(text: str, query: oracle.Budgeted, partitions, rng: random.Random, delay: int, history=None, wrapped=lambda stream: stream, idle=0):
     """(of each partition its output rows; of each row the number of the micro-batch in which it was released, -1 for none, and of
     that in which it was searched)"""
-    plan = without_catching(make_plan(parse_clause(in_time(text)), settings=Settings(prefilter=False)))
+    plan = replace(without_catching(make_plan(parse_clause(in_time(text)), settings=Settings(prefilter=False))), idle=idle)
     rows = [(p, i, s, t) for p, (letters, times) in enumerate(partitions) for i, (s, t) in enumerate(zip(letters, times, strict=True))]
     columns = {"p": [row[0] for row in rows], "id": [row[1] for row in rows], "s": [row[2] for row in rows]}
     times = pa.array([row[3] for row in rows], pa.timestamp("us"))
@@ -180,8 +179,7 @@ def streamed(text: str, query: oracle.Budgeted, partitions, rng: random.Random, 
     turn, released_in, searched_in = 0, np.full(len(rows), -1), np.full(len(rows), -1)
     # where a negation looks behind matches, a row is searched when the window that begins there has ended
     waits = query.window if strategy_of(plan).automaton.negates_behind else 1
-    stream = streams.stream_over(plan, table)
-    stream = Woken(stream, other, table.slice(0, 0)) if other else stream
+    stream = wrapped(streams.stream_over(plan, table))
     for watermark, released, tables in micro_batches(plan, table, rng, delay, history, lambda: stream):
         released_in[released & (released_in < 0)] = turn
         searched_in[(np.array([row[3] for row in rows]) + waits <= watermark + 1) & (searched_in < 0)] = turn
@@ -218,14 +216,15 @@ def with_history(rng: random.Random, query: oracle.Budgeted, published: bool) ->
     return query.history, query.points, query.intervals
 
 
-def compare(rng: random.Random, queries: int, *, histories: int, published=False, explore=False, some_query=random_budgeted) -> Counter:
-    """Streams against the definition, whose history may be another one from micro-batch to micro-batch."""
+def compare(rng: random.Random, queries: int, *, histories: int, published=False, explore=False, refill=False, some_query=random_budgeted) -> Counter:
+    """Streams against the definition, whose history may be another one from micro-batch to micro-batch, and be replaced."""
     tally: Counter = Counter()
     for _ in range(queries):
         query = some_query(rng)
         query.explore = explore
+        query.refill = rng.choice([1, 1, 2, 3]) if refill else 0
         turns = [with_history(rng, query, published) for _ in range(histories)]
-        some = random_partitions(rng, 4, 90 if explore else 40)
+        some = random_partitions(rng, 4, 90 if explore else 120 if refill else 40)
         text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
         if some_query is random_hindered and not does_stream(text):
             continue
@@ -253,6 +252,7 @@ def compare(rng: random.Random, queries: int, *, histories: int, published=False
             tally["left"] += sum(answer.left.values()) > 0
             tally["covered"] += any(share < 1 for share in answer.coverage.values())
             tally["agents"] += answer.agents
+            tally["refills"] += answer.refills
     return tally
 
 
@@ -279,16 +279,16 @@ def test_choices_beside_a_negation_by_histories_that_change(seed):
     assert tally["told"] > 7 and tally["left"] > 2
 
 
-def test_what_stood_before_all_rows_that_are_kept_tells_runs_apart():
-    """The first row is in no window any more when the others come, and no row is kept. Over a table runs that begin behind it are
-    told apart by whether they may, and are counted so."""
+def test_what_stood_before_the_window_does_not_tell_runs_apart():
+    """The first row has left the window when the others come, and a stream keeps no row. A table does not distinguish later runs by
+    the first row either, so both leave out as many candidates."""
     two = ("rep", ("var", "A"), 2, 2, True)
     pattern = ("cat", [two, ("neg", "M"), ("alt", [("var", "A"), ("var", "A")]), ("rep", ("var", "A"), 0, None, True), ("var", "B")])
     query = oracle.Budgeted(pattern, {"A": {"b", "c"}, "B": {"c", "d"}, "M": {"a", "b"}}, Fraction(2), {"~M": Fraction(1)}, 3, True, 4, {(6, Fraction(2), 4, 1): (5, (1,))}, 4)
     query.points = {(6, Fraction(2), 4, 1): 15}
     text, letters, times = clause(query, "PROXY MATCHES", f"MEASURES {REPORTED}"), "bbbcz", [5, 10, 12, 12, 1000]
     wanted = sorted(told_by(query.answer(letters, times), query, times))
-    assert [one[:4] for one in wanted] == [((1, 2), 2, False, 8), ((1, 2, 3), 1, False, 23)]
+    assert [one[:4] for one in wanted] == [((1, 2), 2, False, 8), ((1, 2, 3), 1, False, 21)]
     for seed in range(12):
         got, _ = streamed(text, query, [(letters, times)], random.Random(seed), 0, lambda: as_rows(query.history, query.points))
         assert [seen(row)[:4] for row in got[0]] == [one[:4] for one in wanted], seed
@@ -322,11 +322,34 @@ def test_choices_with_agents(seed, published):
     assert tally["told"] > 20 and tally["agents"] > 5
 
 
+@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("seed", first(range(16), wider=2))
+def test_choices_by_what_a_key_has_recorded(seed, published):
+    """REFILL: the copy, and the history that replaced the clause's, go from one micro-batch to the next."""
+    tally = compare(random.Random(f"stream that refills {seed} {published}"), 4, histories=1, published=published, refill=True)
+    assert tally["told"] > 20 and tally["refills"] > 1
+
+
+@pytest.mark.parametrize("published", [False, further(True)])
+@pytest.mark.parametrize("seed", first(range(16), wider=1))
+def test_choices_by_what_agents_have_recorded(seed, published):
+    tally = compare(random.Random(f"stream of agents that refills {seed} {published}"), 3, histories=1, published=published, explore=True, refill=True)
+    assert tally["told"] > 20 and tally["refills"] > 1
+
+
+@pytest.mark.parametrize("published", [False, further(True)])
+@pytest.mark.parametrize("seed", first(range(16), wider=2))
+def test_a_key_keeps_its_own_history_if_the_table_changes(seed, published):
+    """A table of other intervals takes its place, and what the key has recorded is forgotten."""
+    tally = compare(random.Random(f"stream that refills, of histories {seed} {published}"), 4, histories=3, published=published, refill=True)
+    assert tally["told"] > 20 and tally["refills"] > 1
+
+
 class Woken:
     """A stream whose keys are called once more before each micro-batch, with no row and under another history."""
 
-    def __init__(self, stream: KeyedStream, other: list[dict], nothing: pa.Table) -> None:
-        self.stream, self.other, self.nothing = stream, other, nothing
+    def __init__(self, other: list[dict], stream: KeyedStream) -> None:
+        self.stream, self.other = stream, other
         self.history: list[dict] = []
         self.watermark = 0
 
@@ -335,11 +358,45 @@ class Woken:
 
     def advance(self, rows, keys, states, watermark):
         self.stream.use(self.other)
-        told, left = drained(self.stream.advance(self.nothing, np.zeros(0, dtype=np.int64), states, self.watermark))
+        told, left = drained(self.stream.advance(rows.slice(0, 0), np.zeros(0, dtype=np.int64), states, self.watermark))
         assert not sum(table.num_rows for table in told)
         self.stream.use(self.history)
         self.watermark = watermark
         return self.stream.advance(rows, keys, left.states, watermark)
+
+
+class Alone:
+    """A stream whose keys are called one by one."""
+
+    def __init__(self, stream: KeyedStream) -> None:
+        self.stream, self.use = stream, stream.use
+
+    def advance(self, rows, keys, states, watermark):
+        left = []
+        for k, state in enumerate(states):
+            own = rows.filter(pa.array(keys == k))
+            left.append((yield from self.stream.advance(own, np.zeros(own.num_rows, dtype=np.int64), [state], watermark)))
+        if not left:
+            return (yield from self.stream.advance(rows, keys, [], watermark))
+        return replace(left[0], column=pa.concat_arrays([one.column for one in left]), due=np.concatenate([one.due for one in left]))
+
+
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
+def test_a_session_that_ends_leaves_other_keys_alone(seed):
+    """Counts and recorded features of a key end with its session."""
+    rng, found = random.Random(f"sessions {seed}"), 0
+    for _ in range(4):
+        query = random_budgeted(rng)
+        history, points, _ = with_history(rng, query, False)
+        query.refill = rng.randrange(2)
+        text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
+        some, seed_of_cuts, idle, both = random_partitions(rng, 4, 60), rng.random(), rng.choice([3, 5, 8, 12]), []
+        for wrapped in (lambda stream: stream, Alone):
+            told, _ = streamed(text, query, some, random.Random(seed_of_cuts), 2, functools.partial(as_rows, history, points), wrapped=wrapped, idle=idle)
+            both.append({p: sorted(map(str, rows)) for p, rows in told.items()})
+        assert both[0] == both[1], text
+        found += sum(map(len, both[0].values()))
+    assert found > 20
 
 
 @pytest.mark.parametrize("explore", [False, further(True)])
@@ -351,15 +408,15 @@ def test_a_call_without_rows_loses_nothing(seed, explore):
         queries += 1
         assert queries < 20, found
         query = random_budgeted(rng)
-        query.explore = explore
+        query.explore, query.refill = explore, rng.randrange(3)
         turns = [with_history(rng, query, False) for _ in range(6)]
         (history, points, _), other = turns[0], as_rows(*next((one for one in turns[1:] if one[2] != turns[0][2]), turns[1])[:2])
         some = random_partitions(rng, 4, 60)
         text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
         seed_of_cuts, delay, both = rng.random(), rng.choice([0, 2, 5]), []
         chosen_by = functools.partial(as_rows, history, points)
-        for woken in (False, True):
-            told, _ = streamed(text, query, some, random.Random(seed_of_cuts), delay, chosen_by, other if woken else None)
+        for wrapped in (lambda stream: stream, functools.partial(Woken, other)):
+            told, _ = streamed(text, query, some, random.Random(seed_of_cuts), delay, chosen_by, wrapped)
             both.append({p: sorted(map(str, rows)) for p, rows in told.items()})
         assert both[0] == both[1], text
         found += sum(map(len, both[0].values()))
@@ -408,12 +465,18 @@ def test_measures_may_change(report, before, seeds):
 # --- states that are none -----------------------------------------------------------------------------------------
 
 
+REFILLED = f"{HEAD} {ENDS} PATTERN (A B C) WINDOW INTERVAL '2' MICROSECONDS APPROX 1 BUDGET 3 CHECKS USING HISTORY h REFILL 1 BUNDLES DEFINE A AS v < 2, B AS v > 2, C AS v < 2"
+
+
 def state_of(text: str) -> tuple[KeyedStream, bytes]:
     """A stream, and the state of a key of which much is kept."""
     plan = planned(text)
-    table = timed(plan, {0: [{"id": 1 + i // 2, "v": v, "w": v % 3, "s": None} for i, v in enumerate([0, 3, 1, 4, 0, 3, 1, 3])]})
+    values = [0, 3, 1, 4, 0, 3, 1, 3] * (3 if plan.approximate.budget.history else 1)
+    table = timed(replace(plan, inputs=tuple(one for one in plan.inputs if one[0] != HISTORY_COLUMN)), {0: [{"id": 1 + i // 2 + 10 * (i // 8), "v": v, "w": v % 3, "s": None} for i, v in enumerate(values)]})
     stream = streams.stream_over(plan, table)
-    _, left = drained(stream.advance(table, np.zeros(table.num_rows, dtype=np.int64), [b""], 4))
+    if plan.approximate.budget.history:
+        stream.use([])
+    _, left = drained(stream.advance(table, np.zeros(table.num_rows, dtype=np.int64), [b""], 4 + 14 * (len(values) // 8 - 1)))
     return stream, left.states[0]
 
 
@@ -427,7 +490,7 @@ def test_a_state_of_another_pattern_is_none():
 
 
 @pytest.mark.parametrize("begin", [0, further(3)])
-@pytest.mark.parametrize("text", [STATEMENTS[3], STATEMENTS[6]])
+@pytest.mark.parametrize("text", [STATEMENTS[3], STATEMENTS[6], REFILLED])
 def test_a_damaged_state_is_an_error_or_read(text, begin):
     """Whatever byte is another one: numbers that point outside of what is there are told, and nothing is read or written there."""
     stream, state = state_of(text)

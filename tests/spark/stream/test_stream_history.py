@@ -60,14 +60,15 @@ def near(row) -> bool:
 
 
 @pytest.mark.further
-def test_the_answer_is_that_of_the_table(spark, tmp_path, histories):
+@pytest.mark.parametrize("option", ["EXPLORE", "REFILL 1 BUNDLES EXPLORE"])
+def test_the_answer_is_that_of_the_table(spark, tmp_path, histories, option):
     """Of many keys, with one history from beginning to end, by our own order and with agents; then of one column alone, of a count
     and of one key."""
     source = tmp_path / "in"
     source.mkdir()
     rows = rows_of(5, 900)
     stream(spark, source).createOrReplaceTempView("ticks_stream")
-    text = STATEMENT.format(t="{t}", measures=MEASURES, budget="BUDGET 1 CHECKS USING HISTORY history_now EXPLORE")
+    text = STATEMENT.format(t="{t}", measures=MEASURES, budget=f"BUDGET 1 CHECKS USING HISTORY history_now {option}")
     for number, piece in enumerate([rows[:300], rows[300:650], rows[650:], closing([(f"k{i}", None) for i in range(30)])]):
         put(source, number, piece)
         if number in (1, 3):
