@@ -177,7 +177,7 @@ spark.stop()
 """
 
 
-@pytest.mark.further
+@pytest.mark.slow
 def test_all_worked_examples_of_unfinished_matches(tmp_path):
     assert connected(ALL_UNFINISHED, [str(tmp_path / "report.json")], tmp_path, tmp_path / "report.json") == of_file(UNFINISHED)
 

@@ -218,6 +218,7 @@ def test_an_error_of_a_clause_has_its_place(first, capsys):
     assert f"{compiled}:5:10: error SPARKCEP.UNKNOWN_VARIABLE" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_incremental_run(second):
     assert second.first_sessions == EARLY
     assert second.sessions() == SESSIONS
@@ -226,6 +227,7 @@ def test_an_incremental_run(second):
     assert second.files("2026-03-02").isdisjoint(second.first_files["2026-03-02"])
 
 
+@pytest.mark.slow
 def test_lineage_and_columns(second):
     code, out = second.dbt([*SPARKCEP, "dbt"], "docs", "generate")
     assert code == 0, out

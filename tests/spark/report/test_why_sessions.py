@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
+from tests.selection import slow  # noqa: E402
 from tests.spark.programs import connected  # noqa: E402
 from tests.support.why_examples import EXAMPLES  # noqa: E402
 
@@ -66,7 +67,7 @@ spark.stop()
 """
 
 
-@pytest.fixture(scope="module", params=["connect", "classic"])
+@pytest.fixture(scope="module", params=["connect", slow("classic")])
 def report(request, tmp_path_factory):
     home = tmp_path_factory.mktemp(request.param)
     return {"kind": request.param} | connected(CLIENT, [request.param, str(home / "report.json")], home, home / "report.json")

@@ -19,6 +19,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.cli import main
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
+from tests.selection import slow
 
 
 def test_names_can_be_completed():
@@ -148,7 +149,7 @@ WRONG = {"no such argument": "sparkcep.match_recognize(found, patern='A')", "ano
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("checker", [["mypy", "--no-error-summary", "--follow-imports", "silent"], ["basedpyright", "--level", "error", "--pythonpath", sys.executable]], ids=["mypy", "pyright"])
+@pytest.mark.parametrize("checker", [slow(["mypy", "--no-error-summary", "--follow-imports", "silent"]), ["basedpyright", "--level", "error", "--pythonpath", sys.executable]], ids=["mypy", "pyright"])
 def test_a_users_file_is_checked(tmp_path, checker):
     pytest.importorskip(checker[0])
     (tmp_path / "sparkcep").symlink_to(files("sparkcep"))  # type checkers cannot follow the hook of an editable installation

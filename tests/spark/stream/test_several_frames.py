@@ -369,7 +369,7 @@ CONNECTED = {
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("way", "names"), [slow(pytest.param("frames", tuple(CONNECTED))), slow(pytest.param("operator", tuple(CONNECTED))), ("operator", ("above", "beside", "one"))])
+@pytest.mark.parametrize(("way", "names"), [slow(pytest.param("frames", tuple(CONNECTED))), slow(pytest.param("operator", tuple(CONNECTED))), slow(pytest.param("operator", ("above", "beside", "one")))])
 def test_clauses_over_spark_connect(spark, tmp_path, way, names):
     """Several clauses of a query, and one, by start, toTable and foreachBatch, with restarts; then other statements over the old
     checkpoints. The server has the extension, or has none."""

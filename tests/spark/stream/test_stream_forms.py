@@ -322,7 +322,7 @@ READ = {  # forms in which the rows of a clause are read, with aggregates of Spa
 }  # fmt: skip
 
 
-@pytest.mark.further
+@pytest.mark.slow
 def test_forms_without_adaptive_execution_or_compiled_code(spark, tmp_path):
     arrived(spark, tmp_path / "in", 200)
     spark.sql("SELECT * FROM VALUES ('k1', 1), ('k0', 2), ('a longer key 3', 3), ('nowhere', 4) AS r(symbol, rank)").createOrReplaceTempView("ranks")
