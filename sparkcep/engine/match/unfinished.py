@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.columns.types import type_of
 from sparkcep.compiler.net.net import ACCEPT, E_NOT, E_TARGET, E_VAR, Net
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import KernelLoop, doubled, scratch
@@ -413,5 +414,6 @@ def _cast(column: pa.Array, target: pa.DataType, shown: Unfinished) -> pa.Array:
     try:
         return column if column.type == target else column.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        message = f"AS OF is of type {column.type}, which is not a time of the first ORDER BY expression, of type {target}. Write a value of that type"
+        asked, order = (str(type_of(t)).upper() for t in (column.type, target))
+        message = f"AS OF is of type {asked}, which is not a time of the first ORDER BY expression, of type {order}. Write a value of that type"
         raise _wrong_clock(shown, message, "22018") from error
