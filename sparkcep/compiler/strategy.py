@@ -55,7 +55,7 @@ from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR, PROXY
 from sparkcep.plan.extend.budget import HISTORY
 from sparkcep.plan.facts import shown, unbounded, variables_in
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Approx, LeafSpec, Ranking, has, walk
+from sparkcep.plan.records import Approx, LeafSpec, Ranking, Repeat, has, walk
 from sparkcep.plan.split.conditions import looks_at_match, reads_labels
 
 MAX_RANKED = 100_000  # most matches that TOP k keeps for each window without enumeration
@@ -200,7 +200,8 @@ def _adjacent(plan: Plan) -> Strategy:
     found = Strategy(plan, FIRST, ADJACENT, "", (), program, looking)
     if not program.states:
         reason = _at_pattern(plan, "the pattern leaves no choice, so failed states need not be remembered")
-        return replace(found, cost="O(rows x rows of an attempt)", reasons=(reason,), forgets=reason)
+        repeats = any(isinstance(node, Repeat) for node in walk(plan.pattern))
+        return replace(found, cost=f"O(rows{' x rows of an attempt' * repeats})", reasons=(reason,), forgets=reason)
     if reason := next(_looked_up(plan, numbers=False), None):
         return replace(found, cost="exponential in the rows of an attempt, at worst", reasons=(reason,), forgets=reason)
     overlapping = plan.skip.mode != "past_last"
