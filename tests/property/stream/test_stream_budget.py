@@ -30,6 +30,7 @@ from tests.property.budget.test_budget import (
     as_rows,
     budgeted_case,
     clause,
+    ran,
     random_budgeted,
     random_hindered,
     random_history,
@@ -161,10 +162,10 @@ def in_time(text: str) -> str:
     return re.sub(r"WINDOW (\d+)", r"WINDOW INTERVAL '\1' MICROSECONDS", text)
 
 
-def streamed(text: str, query: oracle.Budgeted, partitions, rng: random.Random, delay: int, history=None, wrapped=lambda stream: stream, idle=0):
+def streamed(text: str, query: oracle.Budgeted, partitions, rng: random.Random, delay: int, history=None, wrapped=lambda stream: stream, idle=0, settings=Settings(prefilter=False)):
     """(of each partition its output rows; of each row the number of the micro-batch in which it was released, -1 for none, and of
     that in which it was searched)"""
-    plan = replace(without_catching(make_plan(parse_clause(in_time(text)), settings=Settings(prefilter=False))), idle=idle)
+    plan = replace(without_catching(make_plan(parse_clause(in_time(text)), settings=settings)), idle=idle)
     rows = [(p, i, s, t) for p, (letters, times) in enumerate(partitions) for i, (s, t) in enumerate(zip(letters, times, strict=True))]
     columns = {"p": [row[0] for row in rows], "id": [row[1] for row in rows], "s": [row[2] for row in rows]}
     times = pa.array([row[3] for row in rows], pa.timestamp("us"))
@@ -335,6 +336,25 @@ def test_choices_by_what_a_key_has_recorded(seed, published):
 def test_choices_by_what_agents_have_recorded(seed, published):
     tally = compare(random.Random(f"stream of agents that refills {seed} {published}"), 3, histories=1, published=published, explore=True, refill=True)
     assert tally["told"] > 20 and tally["refills"] > 1
+
+
+@pytest.mark.parametrize("seed", first(range(16), wider=2))
+def test_refills_by_time_are_those_of_a_table(seed):
+    """REFILL beside BUDGET INTERVAL PER ROW, sometimes with agents."""
+    rng, found = random.Random(f"stream that refills by time {seed}"), 0
+    for _ in range(4):
+        query, interval, row, check = random_budgeted(rng), rng.choice([1, 2, 5]), rng.choice([0, 100, 300]), rng.choice([50, 400, 1500])
+        query.limit, query.refill, query.explore = f"INTERVAL '{interval}' MICROSECONDS PER ROW", rng.choice([1, 1, 2]), rng.random() < 0.3
+        history, points, _ = with_history(rng, query, rng.random() < 0.4)
+        some, known = random_partitions(rng, 3, 120), functools.partial(as_rows, history, points)
+        text = clause(query, "PROXY MATCHES" if query.proxies else "ALL MATCHES", f"MEASURES {REPORTED}")
+        settings = Settings(prefilter=False, budget_clock=("counted", row, check))
+        whole = ran(text, query, some, None, known(), settings=settings)
+        got, _ = streamed(text, query, some, rng, rng.choice([0, 2, 5]), known, settings=settings)
+        for p, rows in got.items():
+            assert not Counter(map(seen, rows)) - Counter(map(seen, whole[p])), text
+            found += len(rows)
+    assert found > 40
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
