@@ -120,7 +120,8 @@ class _Explainer(Names):
         self.reached: Ended | None = None  # the run of a question about a variable
         self.passed_over: Match | None = None  # a lost match with the row
         self.skipping = Skipping(self, trace)
-        self.unfinished = UnfinishedText(self, unfinished_matches(rows))
+        option = rows.question.unfinished
+        self.unfinished = UnfinishedText(self, None if option is None else option.unfinished, unfinished_matches(rows))
 
     # -- answers --------------------------------------------------------------------------------------------
 

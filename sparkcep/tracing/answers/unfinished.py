@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
+from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Unfinished, has
 from sparkcep.tracing.answers.answer import ShownUnfinished
-from sparkcep.tracing.answers.values import Names, counted, row_spans
+from sparkcep.tracing.answers.values import counted, row_spans
 from sparkcep.tracing.rows.unfinished import MATCHED, OPEN, UnfinishedMatch
 from sparkcep.tracing.search.runs import Ended
 
 _LAST = "last row"  # the head of a column
+
+
+class Words(Protocol):
+    """Writes variables and times, as :class:`sparkcep.tracing.answers.values.Names` does."""
+
+    plan: Plan
+
+    def name(self, variable: int) -> str: ...
+
+    def labels(self, variables: Sequence[int]) -> str: ...
+
+    def moment(self, at: Any) -> str: ...
 
 
 class UnfinishedText:
@@ -21,11 +35,12 @@ class UnfinishedText:
         named: those that sentences named.
     """
 
-    def __init__(self, names: Names, matches: Mapping[int, UnfinishedMatch]) -> None:
+    verb, verbs = "return", "returns"
+
+    def __init__(self, names: Words, option: Unfinished | None, matches: Mapping[int, UnfinishedMatch]) -> None:
         self.names, self.matches = names, matches
         self.named: dict[int, ShownUnfinished] = {}
-        option = names.question.unfinished
-        self.what = f"SHOW {option.unfinished.report} MATCHES" if option is not None and option.unfinished is not None else ""
+        self.what = f"SHOW {option.report} MATCHES" if option is not None else ""
 
     def differs(self, ended: Ended) -> UnfinishedMatch | None:
         """The unfinished match of a start row, if it is not the traced run and no rule allows that.
@@ -43,28 +58,32 @@ class UnfinishedText:
         match = self.matches.get(ended.start)
         if match is None:
             return [f"{self.what} returns nothing for this start row: {self._nothing(ended)}."] if ended.places else []
-        same, row = self._is(match, ended), ended.start + 1
+        same = self._is(match, ended)
         if match.inside is not None:
-            self._name(match)
             outer = self.matches[match.inside]
-            where = f"row {row} is inside the unfinished match of {self._run(outer)}"
-            return [f"{self.what} does not return {'this run' if same else 'a run of this start row'}, because {where}. AFTER MATCH SKIP TO NEXT ROW returns both."]
-        returns = f"{self.what} {'returns' if match.reported else 'does not return'}"
+            return [self._hidden(match, f"the unfinished match of {self._run(outer)}", same=same)]
+        returns = f"{self.what} {self.verbs if match.reported else f'does not {self.verb}'}"
         if same:
             return [f"{returns} this run: {self._ends(match)}."]
         why = "an open run comes first" if match.status == OPEN else "a complete run that a negation forbids is not unfinished"
         return [f"{returns} another run of this start row, because {why}: {self._run(match)}, {self._ends(match)}."]
 
-    def of_row(self, row: int) -> list[str]:
-        """The unfinished match that the clause returns and that has the row after its first one."""
+    def of_row(self, row: int, subject: str = "It") -> list[str]:
+        """The unfinished match that the clause returns and that has the row after its first one. ``subject``: the row as text."""
         inside = [match for match in self.matches.values() if match.reported and match.start < row and row in match.rows]
         if not inside:
             return []
         match = inside[0]
-        name = self.names.question.name(match.variables[match.rows.index(row)])
+        name = self.names.name(match.variables[match.rows.index(row)])
         others = len(inside) - 1
         more = f" {counted(others, 'more unfinished match')} {'have' if others > 1 else 'has'} the row." if others else ""
-        return [f"It is {name} in the unfinished match of {self._run(match)}: {self._ends(match)}.{more}"]
+        return [f"{subject} is {name} in the unfinished match of {self._run(match)}: {self._ends(match)}.{more}"]
+
+    def _hidden(self, match: UnfinishedMatch, outer: str, *, same: bool) -> str:
+        """The sentence about a run inside another one. ``same``: whether it is the run that the answer is about."""
+        self._name(match)
+        which = "this run" if same else "a run of this start row"
+        return f"{self.what} does not {self.verb} {which}, because row {match.start + 1} is inside {outer}. AFTER MATCH SKIP TO NEXT ROW {self.verbs} both."
 
     def _is(self, match: UnfinishedMatch, ended: Ended) -> bool:
         return (match.rows, match.variables) == (ended.rows, ended.variables)
@@ -75,8 +94,8 @@ class UnfinishedText:
 
     def _name(self, match: UnfinishedMatch) -> ShownUnfinished:
         if match.start not in self.named:
-            variables = tuple(self.names.question.name(variable) for variable in match.variables)
-            at = "" if match.ended_at is None else self.names.values.text(match.ended_at, quoted=False)
+            variables = tuple(self.names.name(variable) for variable in match.variables)
+            at = "" if match.ended_at is None else self.names.moment(match.ended_at)
             rows = tuple(row + 1 for row in match.rows)
             self.named[match.start] = ShownUnfinished(match.start + 1, rows, variables, match.status, at, match.expected, match.reported)
         return self.named[match.start]

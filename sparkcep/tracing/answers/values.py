@@ -114,6 +114,14 @@ class Names:
         """A row at the beginning of an answer."""
         return "R" + self.row(row)[1:] + (f" of {self.partition}" if self.partition else "")
 
+    def name(self, variable: int) -> str:
+        """The name of a variable."""
+        return self.question.name(variable)
+
+    def moment(self, at: Any) -> str:
+        """A value of the first ORDER BY key."""
+        return self.values.text(at, quoted=False)
+
     def labels(self, variables: Sequence[int]) -> str:
         """The names of variables; more than three equal ones as a number."""
         return labels([self.question.name(variable) if variable >= 0 else EXTRA_LABEL for variable in variables])
