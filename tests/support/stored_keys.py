@@ -15,6 +15,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.factory import prepare
 from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.unfinished import CLOCK
 from sparkcep.plan.plan import LETTERS
 from sparkcep.settings import DEFAULT
 from tests.support.caught import without_catching
@@ -43,7 +44,9 @@ class StoredKey:
     def __init__(self, clause: str, columns: str, idle: int = 0) -> None:
         """``clause`` may lack MEASURES. ``columns``: the names of the columns after ``ts``."""
         text = clause if "MEASURES" in clause else re.sub(r"\b(AFTER|EVENT|WINDOW|PATTERN)\b", r"MEASURES 1 AS one \1", clause, count=1)
-        self.plan = replace(without_catching(make_plan(parse_clause(text), settings=DEFAULT)), idle=idle)
+        plan = without_catching(make_plan(parse_clause(text), settings=DEFAULT))
+        inputs = tuple(column for column in plan.inputs if column.name != CLOCK)  # the watermark is the clock
+        self.plan = replace(plan, idle=idle, inputs=inputs)
         self.names, self.state, self.emitted, self.watermark = ["ts", *columns.split()], b"", [], 0
         empty = self._table([])
         schema = pa.schema([field for field in empty.schema if field.name != ORDERED])

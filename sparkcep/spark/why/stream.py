@@ -277,7 +277,7 @@ def _answer(spark: SparkSession, stored: _Stored, query: StreamingQuery, words: 
     late = _late(spark, stored.late, ran, at, values)
     if not found:
         shown = Times(zone_of(reader.stream), values, [stored.watermark])(stored.watermark) if stored.watermark > 0 else "not known yet"
-        return no_state(None if at is None else str(at), stored.batch, shown, late, words)
+        return no_state(None if at is None else str(at), stored.batch, shown, late, words, unfinished=reader.stream.plan.unfinished is not None)
     if len(found) > 1:
         raise _several(partition, found, at, values)
     (state,) = sent.mapInArrow(lambda batches: reader.of(found[0][_ID], batches), "state binary").collect()

@@ -62,7 +62,8 @@ class ShownRun:
 class ShownUnfinished:
     """The unfinished match of a start row: its rows with their variables, MATCH_STATUS(), MATCH_ENDED_AT() and MATCH_EXPECTED().
 
-    ``reported``: whether the clause returns it.
+    ``reported``: whether the clause returns it. Over a stream the record predicts what a key without further rows gets, and
+    ``watermark`` emits the match. It is "" if none does.
     """
 
     start_row: int
@@ -72,6 +73,7 @@ class ShownUnfinished:
     ended_at: str
     expected: tuple[str, ...]
     reported: bool
+    watermark: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,16 @@ from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, counted, labels, row_spans
 from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.forms.timelines import MOST_BARS, chosen
-from sparkcep.tracing.search.trace import MAX_STEPS, Found, Match, Search, Trace
+from sparkcep.tracing.rows.unfinished import OPEN as RUN_OPEN
+from sparkcep.tracing.search.trace import MAX_STEPS, Effort, Found, Match, Search, Trace
 from sparkcep.tracing.streams.openness import Live, Opened, Openness
 from sparkcep.tracing.streams.stored import StoredRows, agree, engine_matches, matches_from
 from sparkcep.tracing.streams.times import Times
+from sparkcep.tracing.streams.unfinished_runs import KeyRuns
+from sparkcep.tracing.streams.unfinished_text import StreamedText
 
 INSTEAD = 'Ask about a table of the same rows: sparkcep.why(spark, sql, at="..."). A stream returns the matches that a table returns'
-NOTHING = "No row came, or all rows are decided. Emitted matches are not stored."
+_EMITTED = {False: "Emitted matches are not stored.", True: "Emitted matches and emitted unfinished matches are not stored."}
 IN_FULL = 3  # matches and asked rows that are answered in full
 _SHOWN_ROWS = 20  # rows that wait, as records
 
@@ -70,7 +73,6 @@ def check_streamed(plan: Plan) -> None:
         (plan.automaton is not None and plan.changes is None, "an AUTOMATON"), (plan.changes is not None, "REPORT CHANGES"), (plan.budgeted, "a BUDGET"),
         (approximate is not None, "APPROX"), (ranking is not None and ranking.top > 0, "TOP"), (ranking is not None, "PREF"),
         (has(plan.pattern, "and"), "&"), (plan.counting or plan.graphing, "MATCH_COUNT() or MATCH_GRAPH()"),
-        (plan.unfinished is not None, "SHOW UNFINISHED MATCHES or SHOW TIMEOUT MATCHES"),
     ):  # fmt: skip
         if there:
             raise ClauseError(WHY, f"why does not explain the state of a clause with {what} over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)
@@ -115,12 +117,17 @@ class _Explained:
         self.taken: dict[int, int] = {}  # the rows of the open run, with their variables
         self.places: tuple[int, ...] = ()  # and their places in the pattern
         self.matches: list[Match] = []
+        self.opener = -1  # the first start row whose search is undecided
+        self.listed: set[int] = set()  # start rows of unfinished matches that have a line
         self.texts = quantified(self.plan)
         self.window = window_of(self.plan)
+        self.unfinished = StreamedText(self, KeyRuns(stream, key, of.watermark)) if self.plan.unfinished is not None else None
         times = [] if key.times is None else key.times.tolist()
         sizes = [whole_micros(window.size) for window in self.plan.windows if window.kind == MICROS]
-        ends = [at + size for at in times for size in sizes] + ([key.clock + self.plan.idle] if key.clock != NO_CLOCK else [])
-        self.time = Times(zone_of(stream), values, [*times, *ends, *key.later.tolist(), *([of.watermark] if of.watermark > 0 else [])])
+        later = key.later.tolist()
+        predicted = later if self.plan.unfinished is not None else []  # rows that wait, with the windows that they begin
+        ends = [at + size for at in (*times, *predicted) for size in sizes] + [at + self.plan.idle for at in (key.clock, *predicted) if self.plan.idle and at != NO_CLOCK]
+        self.time = Times(zone_of(stream), values, [*times, *ends, *later, *([of.watermark] if of.watermark > 0 else [])])
 
     # -- the answer -----------------------------------------------------------------------------------------
 
@@ -129,6 +136,7 @@ class _Explained:
         lines = [self.head()]
         stored = StoredRows(self.plan, self.key.rows)
         cut = bool(self.released) and int(self.key.search.positions(np.array([0, self.released]))[0]) > 0
+        trace = None
         if self.released:
             trace = Trace(stored.pattern(cut=cut), stored, max_steps=self.max_steps, search=False)
             matches = matches_from(trace, self.key.search)
@@ -140,9 +148,11 @@ class _Explained:
             lines += self.searched(trace, cut)
         lines += self.waiting()
         lines += self.asked()
+        if trace is not None and (wrong := self.wrong_run(trace)) is not None:
+            return self.untrue(*wrong)
         if not self.reasons:
             self.reasons.append(Reason("NO_STATE"))
-            lines.append("No match is open, and no row waits. Emitted matches are not stored.")
+            lines.append(f"No match is open, and no row waits. {_EMITTED[self.unfinished is not None]}")
         if self.of.late:
             self.reasons.append(Reason("LATE"))
         lines += self.of.late
@@ -151,7 +161,7 @@ class _Explained:
     def why(self, verified: bool, lines: Sequence[str]) -> Why:
         return Why(
             self.words, verified, lines[0], tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown), rows=tuple(row + 1 for row in self.of.asked), lines=tuple(lines),
-            timelines=self.timelines() if verified else (),
+            unfinished=tuple(self.unfinished.named.values()) if self.unfinished is not None and verified else (), timelines=self.timelines() if verified else (),
         )  # fmt: skip
 
     def timelines(self) -> tuple[Timeline, ...]:
@@ -164,7 +174,8 @@ class _Explained:
             Lane(text, frozenset(taken[i] + 1 for i, one in enumerate(self.places) if one == place)) for place, text in enumerate(self.texts)
         ]  # fmt: skip
         waiting = {row + 1: "waits" for row in listed if row >= self.released}
-        found = [match for match in self.matches if match.start > max(self.taken, default=-1)]
+        ended = [self.unfinished.matches[start] for start in sorted(self.listed)] if self.unfinished is not None else []
+        found = [match for match in (*self.matches, *ended) if match.start > max(self.taken, default=-1)]
         bars = [Bar("not emitted", {row + 1: self.name(v) for row, v in zip(match.rows, match.variables, strict=True) if row in listed}) for match in found]
         bars = [bar for bar in bars if bar.labels][:MOST_BARS] + ([Bar("watermark", waiting)] if waiting else [])
         return (
@@ -206,22 +217,46 @@ class _Explained:
         if self.plan.reports_all:
             opened = [(search, openness.of(waiting, ahead, start, 0)) for start, search in sorted(trace.searches.items())]
             return lines + self.all_matches([(search, found) for search, found in opened if found.live or found.effort])
-        opener, found = -1, Opened()
         for start, search in sorted(trace.searches.items()):
             found = openness.of(waiting, ahead, start, search.number)
             late = search.match is not None and search.match.end + self.ahead > self.released
-            if found.is_open or late:
-                opener = start
+            if found.is_open or late or self.unfinished is not None:  # with unfinished matches a decided start row is not searched again
+                self.opener = start
                 lines += self.open_search(start, search.match, found)
                 break
+        opener = self.opener
         for i, match in enumerate(match for match in trace.matches if match.start > opener):
             if i == IN_FULL:
                 more = sum(match.start > opener for match in trace.matches) - i
                 lines.append(f"{more} more match{'es wait' if more > 1 else ' waits'}, too.")
                 break
             self.reasons.append(Reason("OPEN", match.start + 1, match.start + 1))
-            lines.append(f"{self.matched(match)} The match is not emitted: the search from row {max(opener, 0) + 1} is undecided.")
-        return lines
+            lines += [f"{self.matched(match)} The match is not emitted: the search from row {max(opener, 0) + 1} is undecided.", *self.lost(match)]
+        return lines + self.later_unfinished()
+
+    def later_unfinished(self) -> list[str]:
+        """Lines about unfinished matches that ended and wait for the first undecided start row."""
+        if self.unfinished is None:
+            return []
+        ended = [start for start, match in sorted(self.unfinished.matches.items()) if start > self.opener and match.reported and match.status != RUN_OPEN]
+        self.reasons += [Reason("OPEN", start + 1, start + 1) for start in ended[:IN_FULL]]
+        self.listed.update(ended[:IN_FULL])
+        lines, more = [self.unfinished.of_later(start, self.awaited) for start in ended[:IN_FULL]], len(ended) - IN_FULL
+        return lines + ([f"{counted(more, 'more unfinished match')} {'waits' if more == 1 else 'wait'}, too."] if more > 0 else [])
+
+    def wrong_run(self, trace: Trace) -> tuple[list[Found], list[Found]] | None:
+        """The run of the trace and that of the engine, for the first start row of the answer whose unfinished match differs."""
+        for start in sorted(one.start_row - 1 for one in self.unfinished.named.values()) if self.unfinished is not None else ():
+            search = trace.searches.get(start)
+            if search is None or search.match is not None or search.effort:
+                continue
+            try:
+                ended = search.farthest()
+            except Effort:
+                continue
+            if ended is not None and (match := self.unfinished.differs(ended)) is not None:
+                return [Found(start, ended.variables, ended.rows)], [Found(start, match.variables, match.rows)]
+        return None
 
     def open_search(self, start: int, match: Match | None, found: Opened) -> list[str]:
         """The line about a start row whose search is undecided. ``match``: its match so far."""
@@ -238,14 +273,23 @@ class _Explained:
             goes_on = f"{self.may(found.live)} {self.until(start, found.live)}."
         elif found.trailing:
             goes_on = f"{' and '.join(found.trailing)} looks at later rows {self.closing(start)}."
+        elif self.unfinished is not None and self.window.kind == ROWS and self.released - start >= int(self.window.size):
+            goes_on = f"WINDOW has {self.window.size} rows, so the search ends with the key's next row."
         else:
             goes_on = "NEXT reads rows that have not come."
         if match is None:
+            if self.unfinished is not None and first is None and start in self.unfinished.matches:
+                return [self.unfinished.of_later(start, goes_on)]
             runs = f"{self.of_rows(rows)} may begin a match: {self.labels(labels)}." if labels else f"{self.rows(start, start)} may begin a match."
-            return [f"{runs} {goes_on}"]
-        if first is None or labels == match.variables:
-            return [f"{self.matched(match)} The match is not emitted: {goes_on}"]
-        return [f"{self.matched(match)} The match is not emitted: {row_spans(rows)} may match instead ({self.labels(labels)}), and {goes_on}"]
+            emitted = self.unfinished.outcome(start, (tuple(rows), tuple(labels))) if self.unfinished is not None else ""
+            return [f"{runs} {goes_on}", *([emitted] if emitted else [])]
+        instead = "" if first is None or labels == match.variables else f"{row_spans(rows)} may match instead ({self.labels(labels)}), and "
+        return [f"{self.matched(match)} The match is not emitted: {instead}{goes_on}", *self.lost(match)]
+
+    def lost(self, match: Match) -> list[str]:
+        """A line about a match that rows after the watermark prevent, so that its start row gets an unfinished match."""
+        found = self.unfinished.outcome(match.start, (tuple(match.rows), tuple(match.variables))) if self.unfinished is not None and len(self.key.later) else ""
+        return [found] if found else []
 
     def take(self, rows: Sequence[int], labels: Sequence[int], places: tuple[int, ...], start: int | None = None) -> None:
         """Makes some rows the run of the answer."""
@@ -296,12 +340,15 @@ class _Explained:
     def until(self, start: int, live: Sequence[Live]) -> str:
         """How long a future row may come."""
         at, what = 0, ""
-        if all(one.closes is not None for one in live):
+        if self.unfinished is not None and all(one.ends is not None for one in live):  # a start row is decided when its last run ends
+            at = max(one.ends or 0 for one in live)
+            what = "WINDOW closes" if at in [one.closes for one in live] else "WITHIN closes"
+        elif all(one.closes is not None for one in live):
             at, what = max(one.closes or 0 for one in live), "WINDOW closes"
         session = self.key.clock + self.plan.idle if self.plan.idle and self.key.clock != NO_CLOCK and not len(self.key.later) else None
         if what and session is not None and session < at:
             at, what = session, "the session ends"
-        if all(one.within is not None for one in live):
+        if all(one.within is not None for one in live) and self.unfinished is None:
             closing = max(one.within or 0 for one in live)
             decided = f"when {what} at {self.time(at)}" if what else "with the key's next row"
             return f"until WITHIN closes at {self.time(closing)}. The search is decided {decided}"
@@ -339,14 +386,39 @@ class _Explained:
         lines = []
         asked = self.of.asked if len(self.of.asked) < self.released + len(self.key.later) else ()
         for row in asked[:IN_FULL]:
-            if row in self.taken:
+            in_run = row in self.taken
+            own = self.asked_unfinished(row, in_run=in_run)
+            if in_run:
                 lines.append(f"{self.rows(row, row)} is {self.name(self.taken[row])} there.")
-            elif int(self.key.search.start[0]) <= row < self.released:
+            elif int(self.key.search.start[0]) <= row < self.released and not own:
                 no_run = "is in no open run" if self.plan.adjacent and not self.plan.reports_all else "is not in the first open run"
                 lines.append(f"{self.rows(row, row)} {no_run}" + (f": the search from row {min(self.taken) + 1} is undecided." if self.taken else "."))
+            lines += own
+        return lines
+
+    @property
+    def awaited(self) -> str:
+        """The sentence about the start row that later ones wait for."""
+        return f"The search from row {self.opener + 1} is undecided."
+
+    def asked_unfinished(self, row: int, *, in_run: bool) -> list[str]:
+        """Lines about the unfinished matches that have a row or begin at it, if no line names them.
+
+        ``in_run``: whether the open run has the row.
+        """
+        if self.unfinished is None:
+            return []
+        lines = [] if in_run else self.unfinished.of_row(row, self.rows(row, row))
+        if row in self.unfinished.matches and row > self.opener and row not in self.listed:
+            self.reasons.append(Reason("OPEN", row + 1, row + 1))
+            lines.append(self.unfinished.of_later(row, self.awaited))
         return lines
 
     # -- names ----------------------------------------------------------------------------------------------
+
+    def moment(self, at: int) -> str:
+        """A time as text."""
+        return self.time(at)
 
     def name(self, variable: int) -> str:
         return self.plan.variables[variable]
@@ -420,8 +492,11 @@ def zone_of(stream: KeyedStream) -> str | None:
     return stream.plan.zone if type_of(stream.schema.field(stream.order[0]).type).kind == "timestamp" else None
 
 
-def no_state(at: str | None, batch: int, watermark: str, late: Sequence[str], words: Mapping[str, object]) -> Why:
-    """The answer if no stored row fulfils ``at``, or if there are none."""
+def no_state(at: str | None, batch: int, watermark: str, late: Sequence[str], words: Mapping[str, object], *, unfinished: bool = False) -> Why:
+    """The answer if no stored row fulfils ``at``, or if there are none.
+
+    ``unfinished``: whether the clause shows unfinished matches.
+    """
     first = f"No {'row is stored' if at is None else f'stored row fulfils {at}'}, after micro-batch {batch}, watermark {watermark}."
     reasons = (Reason("NO_STATE"), *([Reason("LATE")] if late else []))
-    return Why(dict(words), True, first, reasons, lines=(first, NOTHING, *late))
+    return Why(dict(words), True, first, reasons, lines=(first, f"No row came, or all rows are decided. {_EMITTED[unfinished]}", *late))

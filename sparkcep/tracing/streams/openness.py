@@ -44,6 +44,11 @@ class Live:
     within: int | None
 
     @property
+    def ends(self) -> int | None:
+        """When the first of its windows closes, None if none bounds it."""
+        return min((at for at in (self.closes, self.within) if at is not None), default=None)
+
+    @property
     def last(self) -> int:
         """The place of its last row, -1 without one."""
         return self.places[-1] if self.places else -1
@@ -168,6 +173,8 @@ class Openness:
             group, begin = self.plan.windows[number], self.time_of(first)
             if group.kind == MICROS and begin is not None:
                 ends.append(begin + whole_micros(group.size))
+        if self.plan.unfinished is not None and min(ends, default=self.watermark + 2) <= self.watermark + 1:
+            return  # all future rows are later than the watermark
         taken.reverse()
         live.append(
             Live(

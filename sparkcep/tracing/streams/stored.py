@@ -175,5 +175,10 @@ def agree(plan: Plan, traced: list[Found], engine: list[Found], *, given_up: boo
 
 def searched(plan: Plan, schema: pa.Schema) -> Plan:
     """The plan that returns each row of each match of a single key."""
+    return alone(engine_plan(replace(plan, unfinished=None, ranking=None)), schema)
+
+
+def alone(plan: Plan, schema: pa.Schema) -> Plan:
+    """The plan of a single key whose rows have the columns ``schema``."""
     order = tuple(item for item in plan.order if item.column in schema.names)
-    return replace(engine_plan(plan), given=(), idle=0, stepwise=False, partition=(), equal_keys=(), order=order, ranking=None)
+    return replace(plan, given=(), idle=0, stepwise=False, partition=(), equal_keys=(), order=order)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 import sys
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
@@ -90,21 +91,26 @@ def confirmed(key: StoredKey, clause: str, why, second: int) -> bool:
     return True
 
 
-def compared(rng: random.Random, clause: str) -> tuple[int, int]:
-    """(explained states, matches whose emission was predicted) of one random stream."""
+def micro_batches(rng: random.Random, key: StoredKey, count: int, delays: list[int]) -> Iterator[int]:
+    """Advances a key by random micro-batches. Yields the second of the last row after each one that leaves a state."""
     second = 0
-    explained = predicted = 0
-    key = StoredKey(clause, "e price")
-    for _ in range(4):
+    for _ in range(count):
         came = []
         for _ in range(rng.randrange(1, 5)):
             second += rng.randrange(1, 3)
             came.append(row(rng, second))
-        watermark = BEGIN + (second - rng.choice([0, 0, 0, 1, 3])) * SECOND
+        watermark = BEGIN + (second - rng.choice(delays)) * SECOND
         key.advance(watermark, [one for one in came if one[0] > key.watermark])
-        if not key.state:
-            continue
-        why = explain_key(key.stream, KeyState(key.state, {}, 1, watermark), words={}, rows=100)
+        if key.state:
+            yield second
+
+
+def compared(rng: random.Random, clause: str) -> tuple[int, int]:
+    """(explained states, matches whose emission was predicted) of one random stream."""
+    explained = predicted = 0
+    key = StoredKey(clause, "e price")
+    for second in micro_batches(rng, key, 4, [0, 0, 0, 1, 3]):
+        why = explain_key(key.stream, KeyState(key.state, {}, 1, key.watermark), words={}, rows=100)
         assert why.verified, (clause, str(why))
         explained += 1
         kept = key.state, key.watermark

@@ -162,6 +162,37 @@ def test_event_selection(spark, tmp_path, route):
             query.stop()
 
 
+LACKING = """SELECT user, since, st FROM logins MATCH_RECOGNIZE (
+  PARTITION BY user ORDER BY ts MEASURES FIRST(ts) AS since, MATCH_STATUS() AS st ONE ROW PER MATCH SHOW UNFINISHED MATCHES
+  PATTERN (L F F) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail')"""
+
+
+def test_unfinished_matches(spark, tmp_path, route):
+    """The stream emits the open run when the answer says so, and as it says."""
+    source, sink = tmp_path / "in", tmp_path / "out"
+    put(source, 0, (7, "12:00:10", "login"), (7, "12:01:00", "fail"), (8, "12:00:20", "login"), (9, "12:03:05", "click"))
+    logins(spark, source).createOrReplaceTempView("logins")
+    lacking = spark.sql(LACKING)
+    query = lacking.writeStream.format("json").option("path", str(sink)).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        query.processAllAvailable()
+        why = sparkcep.why(query, at="user = 7")
+        assert why.verified and why.lines[1:] == (
+            "Rows 1-2 (12:00:10, 12:01:00) may begin a match: L F. F may come until WINDOW closes at 12:05:10.",
+            "Without further rows SHOW UNFINISHED MATCHES emits this run when the watermark reaches 12:05:10: TIMED OUT at ts 12:05:10, expected F.",
+        )
+        seen = []
+        for number, at in enumerate(("12:05:14.999", "12:05:15"), 1):  # watermarks just before 12:05:10, and there
+            put(source, number, (9, at, "click"))
+            query.processAllAvailable()
+            seen.append({row.user: row.st for row in spark.read.schema(lacking.schema).json(str(sink)).collect()}.get(7))
+        assert seen == [None, "TIMED OUT"]
+        gone = str(sparkcep.why(query, at="user = 7")).split("\n")
+        assert gone[1] == "No row came, or all rows are decided. Emitted matches and emitted unfinished matches are not stored."
+    finally:
+        query.stop()
+
+
 SEVERAL = """SELECT since FROM all_logins MATCH_RECOGNIZE (ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (L F+) WINDOW INTERVAL '5' MINUTE DEFINE L AS e = 'login', F AS e = 'fail')
 UNION ALL SELECT since FROM all_logins MATCH_RECOGNIZE (PARTITION BY user, upper(e) ORDER BY ts MEASURES FIRST(ts) AS since PATTERN (X X) DEFINE X AS user > 6 OR PREV(e) = 'x')"""
 

@@ -28,7 +28,7 @@ def test_examples_to_the_letter(example):
 
 def test_the_record_of_an_answer():
     found = {example.name: json.loads(answered(example).to_json())["unfinished"] for example in UNFINISHED}
-    assert found["F2"] == [{"start_row": 1, "rows": [1, 2], "variables": ["A", "B"], "status": "BROKEN", "ended_at": "3", "expected": ["C"], "reported": True}]
+    assert found["F2"] == [{"start_row": 1, "rows": [1, 2], "variables": ["A", "B"], "status": "BROKEN", "ended_at": "3", "expected": ["C"], "reported": True, "watermark": ""}]
     assert [(one["start_row"], one["reported"]) for one in found["F6"]] == [(1, True), (2, False)]
 
 
