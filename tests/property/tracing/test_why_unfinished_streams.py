@@ -121,4 +121,4 @@ def test_the_stream_emits_what_the_answer_says(monkeypatch, seed):
     rng, counts = random.Random(f"why unfinished streams {seed}"), Counter()
     for _ in range(20):
         one_stream(rng, counts)
-    assert counts["answers"] > 20 and counts["TIMED OUT"] > 1 and counts["BROKEN"] + counts["MATCHED"] > 0, counts
+    assert counts["answers"] > 20 and counts["TIMED OUT"] > 1, counts
