@@ -4,6 +4,9 @@ The matches of a sequence are k best paths, best first. In each partition or sli
 joined: they must come in order and fulfil the conditions across sequences. A match with an unread item has at most the score of
 that item with the best items of the other sequences (the corner bound). If the k-th result is not strictly better, more is read.
 
+Windows may have few matches, so no Python code runs for a single window: the items of all windows are read in one call for each
+sequence, and joined in one call.
+
 Example: k is 1, the score is the sum. S1 has matches with 9, 5 and 4, S2 has 7 and 6, and 9 and 7 do not agree. With two items of
 each the best result is 9 + 6 = 15. A match with an unread item of S1 has at most 5 + 7 and one of S2 at most 9 + 6, which is not
 less. So a third item of S2 is asked for. There is none, and 15 is final.
@@ -12,13 +15,12 @@ less. So a third item of S2 is asked for. There is none, and 15 is final.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.columns.arrays import equal_codes, null_marks, words
+from sparkcep.columns.arrays import equal_codes, null_marks, ranges, words
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.net.joined_sequences import Across
 from sparkcep.compiler.net.net import E_LABEL
@@ -29,8 +31,8 @@ from sparkcep.engine.core.matches import matches_of
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.windows import Slides, plan_windows
 from sparkcep.engine.match.gap_walk import windowed
-from sparkcep.engine.output.score_program import ARRAYS, evaluated
 from sparkcep.engine.topk.k_best_paths import Ranked, top_matches, united
+from sparkcep.engine.topk.sequence_join import Items, Joined, JoinedMatches, NotJoinedError, SequenceJoin
 from sparkcep.engine.topk.topk_paths import Links, timed
 from sparkcep.engine.topk.topk_sides import TopkSides
 from sparkcep.engine.topk.unfolded import Best, Unfolded
@@ -38,15 +40,10 @@ from sparkcep.errors import TooMuchStateError
 from sparkcep.plan.records import Conjoined
 
 DEEPEST, SPARE = 64, 1000  # a sequence is read up to so many times k, and so many more
-MOST_PAIRS, MOST_TESTED = 1 << 22, 1 << 26  # Combinations of a group that may be kept, and tested.
-FIRST_BLOCK, LAST_BLOCK = 1 << 14, 1 << 20  # Combinations that are tested at a time.
+FIRST_DEPTH, DEEPER = 4, 4  # Items of a sequence that are read at first, at least, and how many times as many are read next.
 AT_ONCE, DEEPER_AT_ONCE = 4096, 64  # Groups whose matches are held, in the first reading and in further ones.
 READ_AT_ONCE = 1 << 23  # Rows times matches of the groups that are read together.
 _FAR = np.iinfo(np.int64).max
-
-
-class _NotJoinedError(Exception):
-    """The matches that were read do not determine the best."""
 
 
 class _Test(NamedTuple):
@@ -82,54 +79,6 @@ class _Test(NamedTuple):
         return _Test(across, np.where(missing[0], never, own), np.where(missing[1], 1 - never if never > 0 else -1 - never, other), never)
 
 
-class _Items(NamedTuple):
-    """The best matches of a sequence in a group.
-
-    Attributes:
-        score: int64 or float64 (items).
-        first, last: the first and the last row. int64 (items).
-        offsets: item i has the rows from ``offsets[i]`` to before ``offsets[i + 1]``.
-        rows, labels: the rows and labels of all items.
-        own, other: for each test, the value that the item has for it, None for a test of other sequences. int64 (items).
-        complete: whether these are all matches.
-    """
-
-    score: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    offsets: np.ndarray
-    rows: np.ndarray
-    labels: np.ndarray
-    own: tuple[np.ndarray | None, ...]
-    other: tuple[np.ndarray | None, ...]
-    complete: bool
-
-    def part(self, low: int, high: int, complete: bool) -> _Items:
-        """Returns some of the items."""
-        at = slice(low, high)
-        own, other = (tuple(values if values is None else values[at] for values in some) for some in (self.own, self.other))
-        return _Items(self.score[at], self.first[at], self.last[at], self.offsets[low : high + 1], self.rows, self.labels, own, other, complete)
-
-
-@dataclass
-class _Group:
-    """A group whose best matches are not final.
-
-    Attributes:
-        number: the number of the group.
-        streams: the matches read of each sequence.
-        depths: how many matches were asked for.
-        worst: the k-th best score found so far.
-        unread: the sequences that must be read further.
-    """
-
-    number: int
-    streams: list[_Items]
-    depths: list[int]
-    worst: float = -np.inf
-    unread: tuple[int, ...] = ()
-
-
 class _SequencePlaces(NamedTuple):
     """The places of all groups, or of one, for the search of one sequence.
 
@@ -146,8 +95,13 @@ class _SequencePlaces(NamedTuple):
     backs: np.ndarray | None
 
     def part(self, places: slice) -> _SequencePlaces:
+        """Returns some consecutive places."""
         backs = None if self.backs is None else np.maximum(self.backs[places] - places.start, 0)
-        return _SequencePlaces(self.letters[places], self.weights[:, places], self.links.part(places), backs)
+        return self.chosen(places)._replace(backs=backs)
+
+    def chosen(self, places: slice | np.ndarray) -> _SequencePlaces:
+        """Returns some places, without windows."""
+        return _SequencePlaces(self.letters[places], self.weights[:, places], self.links.part(places), None)
 
 
 class TopkSequences(TopkSides):
@@ -170,7 +124,11 @@ class TopkSequences(TopkSides):
             return None
         self.task.ran.add(STREAMS)
         groups = Unfolded.in_windows(plan, chunk, sliding, letters).having(self.ranking.sequences)
-        self.tests, self.ends = [test for test in tests if test is not None], ends[0] if windowed(self.task) and sliding is None else None
+        self.tests = [test for test in tests if test is not None]
+        self.join = SequenceJoin(
+            self.score.tree, self.top, strategy.joined.before, [(a.sequence, a.other, a.compared.operation) for a in strategy.joined.across], _FAR,
+            ends[0] if windowed(self.task) and sliding is None else None, strategy.joined.written,
+        )  # fmt: skip
         rows, spans = groups.rows, [self.within(chunk, side) for side in range(len(self.sides))]
         self.streams = [
             _SequencePlaces(
@@ -180,118 +138,108 @@ class TopkSequences(TopkSides):
             for span, own, link in zip(spans, weights, links)
             if link is not None
         ]  # fmt: skip
-        parts, sizes, windows, pairs = [], [], [], []
         try:
-            for number, found in self._of_groups(groups):
-                parts += [groups.parts[groups.of[number]]] * len(found)
-                windows += [groups.numbers[groups.of[number]]] * len(found)
-                sizes += map(len, found)
-                pairs += [pair for some in found for pair in some]
+            found = JoinedMatches.in_order(list(self._of_groups(groups)))
         except TooMuchStateError:
             raise self.task.failures.state(int(rows[0]), chunk.columns, LESS) from None
-        except _NotJoinedError:
+        except NotJoinedError:
             return None
-        flat = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        best = matches_of(np.array(parts, dtype=np.int64), np.array(sizes, dtype=np.int64), flat[:, 1].astype(np.uint8), flat[:, 0])
-        return [Best(best, np.array(windows, dtype=groups.numbers.dtype))]
+        of = groups.of[found.group]
+        return [Best(matches_of(groups.parts[of], found.size, found.labels.astype(np.uint8), found.rows), groups.numbers[of])]
 
-    def _depth(self) -> int:
-        return max(self.top, 4)
+    def _of_groups(self, groups: Unfolded) -> Iterator[JoinedMatches]:
+        """Yields the k best matches of some groups at a time.
 
-    def _of_groups(self, groups: Unfolded) -> Iterator[tuple[int, list[list[tuple[int, int]]]]]:
-        """Yields the number of each group with the (row, label) pairs of each of its k best matches, in order.
-
-        Raises _NotJoinedError if the matches that may be read do not determine them.
+        Raises NotJoinedError if the matches that may be read do not determine them.
         """
-        sides, depth = range(len(self.streams)), self._depth()
-        for low in range(0, len(groups.of), AT_ONCE):
-            numbers = list(range(low, min(low + AT_ONCE, len(groups.of))))
-            read = list(zip(*(self._read_groups(groups, numbers, side, depth) for side in sides)))
-            answers, waiting = {}, []
-            for number, streams in zip(numbers, read):
-                group = _Group(number, list(streams), [depth] * len(streams))
-                answers[number] = self._of_group(group)
-                waiting += [group] if answers[number] is None else []
+        for low in range(0, max(len(groups.of), 1), AT_ONCE):
+            numbers = np.arange(low, min(low + AT_ONCE, len(groups.of)))
+            depths, worst = np.full((len(numbers), len(self.streams)), max(self.top, FIRST_DEPTH)), np.full(len(numbers), -np.inf)
+            found, worst, unread = self._joined_items(groups, numbers, depths, worst)
+            yield found
+            waiting = np.flatnonzero(unread)
             for at in range(0, len(waiting), DEEPER_AT_ONCE):
                 some = waiting[at : at + DEEPER_AT_ONCE]
-                while some:
-                    self._read_deeper(groups, some)
-                    answers |= {group.number: self._of_group(group) for group in some}
-                    some = [group for group in some if answers[group.number] is None]
-            yield from ((number, found) for number, found in sorted(answers.items()) if found)
+                yield from self._deeper(groups, numbers[some], depths[some], worst[some], unread[some])
 
-    def _read_deeper(self, groups: Unfolded, some: list[_Group]) -> None:
-        """Reads the unread sequences of some groups further."""
-        for side in range(len(self.streams)):
-            by_depth: dict[int, list[_Group]] = {}
-            for group in (group for group in some if side in group.unread):
-                if group.depths[side] > DEEPEST * self.top + SPARE:
-                    raise _NotJoinedError
-                group.depths[side] *= 4
-                by_depth.setdefault(group.depths[side], []).append(group)
-            for depth, own in by_depth.items():
-                for group, items in zip(own, self._read_groups(groups, [group.number for group in own], side, depth)):
-                    group.streams[side] = items
+    def _deeper(self, groups: Unfolded, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray, unread: np.ndarray) -> Iterator[JoinedMatches]:
+        """Yields the k best matches of groups, after reading more items of the sequences in ``unread``.
 
-    def _of_group(self, group: _Group) -> list[list[tuple[int, int]]] | None:
-        """Returns the (row, label) pairs of each of the k best matches of a group, None if sequences must be read further."""
-        streams = group.streams
-        if not all(len(items.score) for items in streams):
-            return []
-        found = _Combinations(self, streams, group.worst)
-        found.extend([np.arange(len(streams[0].score))], 1)
-        group.worst = found.worst
-        tops = [items.score[:1] for items in streams]
-        # at most the score of a match with an unread item
-        bounds = {
-            side: float(self.score_of([items.score[-1:] if i == side else tops[i] for i in range(len(streams))])[0])
-            for side, items in enumerate(streams) if not items.complete
-        }  # fmt: skip
-        group.unread = tuple(side for side, bound in bounds.items() if not found.worst > bound)
-        return None if group.unread else self._best(streams, *found.kept())
+        ``depths``: how many items of each sequence were read. int64 (groups, sequences).
+        """
+        while len(numbers):
+            further = unread[:, None] >> np.arange(depths.shape[1]) & 1 == 1
+            if (depths[further] > DEEPEST * self.top + SPARE).any():
+                raise NotJoinedError
+            depths = np.where(further, DEEPER * depths, depths)
+            found, worst, unread = self._joined_items(groups, numbers, depths, worst)
+            yield found
+            left = unread != 0
+            numbers, depths, worst, unread = numbers[left], depths[left], worst[left], unread[left]
 
-    def score_of(self, scores: list[np.ndarray]) -> np.ndarray:
-        return np.asarray(evaluated(self.score.tree, [own.astype(np.float64) * rising for own, rising in zip(scores, self.rising)], ARRAYS))
+    def _joined_items(self, groups: Unfolded, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray) -> Joined:
+        """Joins the best items of each sequence in the groups ``numbers``, which ascend."""
+        read = [self._read(groups, numbers, side, depths[:, side]) for side in range(len(self.streams))]
+        joined = self.join.of(read, worst)
+        return joined._replace(found=joined.found._replace(group=numbers[joined.found.group]))
 
-    def _read_groups(self, groups: Unfolded, numbers: list[int], side: int, depth: int) -> Iterator[_Items]:
-        """Yields the best ``depth`` matches of a sequence in some groups, whose numbers ascend."""
-        stream = self.streams[side]
-        low, high = groups.offsets[numbers], groups.offsets[np.array(numbers) + 1]
+    def _read(self, groups: Unfolded, numbers: np.ndarray, side: int, depths: np.ndarray) -> Items:
+        """Returns the best ``depths`` (groups) matches of a sequence in some groups."""
+        low, high, parts, items = np.zeros(len(numbers), dtype=np.int64), np.zeros(len(numbers), dtype=np.int64), [], 0
+        for depth in np.unique(depths).tolist():
+            for at, found in self._ranked(groups.offsets, numbers, np.flatnonzero(depths == depth), side, depth):
+                ends = items + np.searchsorted(found.window, np.arange(len(at) + 1))
+                low[at], high[at] = ends[:-1], ends[1:]
+                items += len(found.score)
+                parts.append(found)
+        return self._items(groups.rows, side, parts, low, high, high - low < depths)
+
+    def _ranked(self, offsets: np.ndarray, numbers: np.ndarray, asked: np.ndarray, side: int, depth: int) -> Iterator[tuple[np.ndarray, Ranked]]:
+        """Yields the best ``depth`` matches of a sequence in the groups ``numbers[asked]``, for some of these at a time.
+
+        The windows of the matches are counted among the groups of the time. Their rows are places.
+        """
+        stream, low, sizes = self.streams[side], offsets[numbers], np.diff(offsets)[numbers]
         if stream.links.far.tests or stream.backs is not None:
-            yield from (self._read(groups.rows, slice(*bounds), side, depth) for bounds in zip(low.tolist(), high.tolist()))
+            for i in asked.tolist():
+                found = self._ranked_alone(stream.part(slice(int(low[i]), int(low[i] + sizes[i]))), depth)
+                if found is not None:
+                    yield np.array([i]), replace(found, rows=found.rows + low[i])
             return
-        batch = np.cumsum((high - low) * depth) // READ_AT_ONCE
-        for at in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(batch)) + 1):
+        batch = np.cumsum(sizes[asked] * depth) // READ_AT_ONCE
+        for at in np.split(asked, np.flatnonzero(np.diff(batch)) + 1):
+            places, ends = ranges(low[at], sizes[at]), np.cumsum(sizes[at])
+            own = stream.chosen(slice(int(places[0]), int(places[-1]) + 1) if len(places) and places[-1] - places[0] == len(places) - 1 else places)
             found = top_matches(
-                stream.links.first, stream.links.edges, stream.letters, stream.weights, depth, low[at], high[at],
-                heads=np.ones(len(at), dtype=bool), keys=stream.links.keys, max_bytes=self.task.limits.max_state_bytes,
+                own.links.first, own.links.edges, own.letters, own.weights, depth, ends - sizes[at], ends, heads=np.ones(len(at), dtype=bool),
+                keys=own.links.keys, max_bytes=self.task.limits.max_state_bytes,
             )
-            whole, ends = self._items(groups.rows, 0, side, found, False), np.searchsorted(found.window, np.arange(len(at) + 1)).tolist()
-            yield from (whole.part(begin, end, end - begin < depth) for begin, end in zip(ends, ends[1:]))
+            yield at, replace(found, rows=places[found.rows])
 
-    def _read(self, rows: np.ndarray, places: slice, side: int, depth: int) -> _Items:
-        """Returns the best ``depth`` matches of a sequence in a group."""
-        stream = self.streams[side].part(places)
-        links, parts = stream.links, []
-        for letters in links.far.apart(stream.letters):
-            found = top_matches(
+    def _ranked_alone(self, stream: _SequencePlaces, depth: int) -> Ranked | None:
+        """Returns the best ``depth`` matches of a sequence in a group, None if no rows agree."""
+        links = stream.links
+        parts = [
+            top_matches(
                 links.first, links.edges, letters, stream.weights, depth, span=stream.backs, keys=links.keys, max_bytes=self.task.limits.max_state_bytes
             )
-            parts += [found] if len(found.score) else []
-        if not parts:
-            none = np.zeros(0, dtype=np.int64)
-            return _Items(none, none, none, np.zeros(1, dtype=np.int64), none, none, (none,) * len(self.tests), (none,) * len(self.tests), True)
-        found = parts[0] if len(parts) == 1 else united(parts, depth)
-        return self._items(rows, places.start, side, found, len(found.score) < depth)
+            for letters in links.far.apart(stream.letters)
+        ]
+        return united(parts, depth) if len(parts) > 1 else parts[0] if parts else None
 
-    def _items(self, rows: np.ndarray, base: int, side: int, found: Ranked, complete: bool) -> _Items:
-        """Returns matches of a sequence as items. ``base``: the place of their row 0."""
-        taken, begin = rows[found.rows + base], found.offsets[:-1]
-        labels = self.sides[side].edges[self.streams[side].links.original[found.edges], E_LABEL]
-        some = bool(len(begin))
-        own = tuple(self._own(test, taken, labels, begin) if some and test.across.sequence == side else None for test in self.tests)
-        other = tuple(self._other(test, taken, labels, begin) if some and test.across.other == side else None for test in self.tests)
-        return _Items(found.score, taken[begin], taken[found.offsets[1:] - 1], found.offsets, taken, labels, own, other, complete)
+    def _items(self, rows: np.ndarray, side: int, parts: list[Ranked], low: np.ndarray, high: np.ndarray, complete: np.ndarray) -> Items:
+        """Returns matches of a sequence as items. ``rows``: the row of each place."""
+        none = np.zeros(0, dtype=np.int64)
+        score, taken, edges, sizes = (np.concatenate([none, *some]) for some in zip(*((p.score, p.rows, p.edges, np.diff(p.offsets)) for p in parts))) if parts else (none,) * 4
+        offsets, taken = np.concatenate([[0], np.cumsum(sizes)]), rows[taken]
+        labels = self.sides[side].edges[self.streams[side].links.original[edges], E_LABEL]
+        own, other = np.zeros((2, len(self.tests), len(score)), dtype=np.int64)
+        for i, test in enumerate(self.tests if len(score) else ()):
+            if test.across.sequence == side:
+                own[i] = self._own(test, taken, labels, offsets[:-1])
+            if test.across.other == side:
+                other[i] = self._other(test, taken, labels, offsets[:-1])
+        return Items(low, high, complete, score.astype(np.float64) * self.rising[side], offsets, taken, labels, own, other)
 
     def _own(self, test: _Test, rows: np.ndarray, labels: np.ndarray, begin: np.ndarray) -> np.ndarray:
         """Returns the value that decides the test for all rows with the condition; that of no row fulfils any test."""
@@ -311,118 +259,3 @@ class TopkSequences(TopkSides):
         last = np.maximum.reduceat(np.where(there, np.arange(len(rows)), -1), begin)
         none = {"=": -1, "<=": 1 - _FAR, ">=": _FAR - 1}[test.across.compared.operation]
         return np.where(last < 0, none, test.other[rows[last]])
-
-    def fitting(self, streams: list[_Items], chosen: list[np.ndarray], side: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns which combinations of the first sequences fit which items of the next one, as indices of both."""
-        joined, items = self.task.prepared.strategy.joined, streams[side]
-        assert joined is not None
-        fits = np.ones((len(chosen[0]), len(items.score)), dtype=bool)
-        for a, b in joined.before:
-            if b == side and a < side:
-                fits &= streams[a].last[chosen[a]][:, None] < items.first[None]
-            elif a == side and b < side:
-                fits &= streams[b].first[chosen[b]][:, None] > items.last[None]
-        for number, test in enumerate(self.tests):
-            if max(test.across.sequence, test.across.other) == side:
-                fits &= self._passes(number, test, streams, chosen, side)
-        return np.nonzero(fits)
-
-    def in_window(self, streams: list[_Items], chosen: list[np.ndarray]) -> list[np.ndarray]:
-        """Returns the combinations whose rows lie in one window."""
-        if self.ends is None:
-            return chosen
-        first = np.min([items.first[own] for items, own in zip(streams, chosen)], axis=0)
-        last = np.max([items.last[own] for items, own in zip(streams, chosen)], axis=0)
-        inside = np.flatnonzero(self.ends[first] > last)
-        return [own[inside] for own in chosen]
-
-    def _passes(self, number: int, test: _Test, streams: list[_Items], chosen: list[np.ndarray], side: int) -> np.ndarray:
-        """Whether combinations and items of a sequence pass a test. bool (combinations, items)."""
-        sequence, other = test.across.sequence, test.across.other
-        own, read = streams[sequence].own[number], streams[other].other[number]
-        assert own is not None and read is not None
-        own = own[None] if sequence == side else own[chosen[sequence]][:, None]
-        read = read[None] if other == side else read[chosen[other]][:, None]
-        if test.across.compared.operation == "=":
-            return (own == read) | (own == _FAR)
-        return own <= read if test.across.compared.operation == "<=" else own >= read
-
-    def _best(self, streams: list[_Items], chosen: list[np.ndarray], score: np.ndarray) -> list[list[tuple[int, int]]]:
-        """Returns the pairs of the k best combinations. Raises _NotJoinedError if only labels distinguish some of them."""
-        if len(score) > self.top:
-            kept = np.flatnonzero(score >= -np.sort(-score)[self.top - 1])
-            chosen, score = [own[kept] for own in chosen], score[kept]
-        joined, ranked = self.task.prepared.strategy.joined, []
-        assert joined is not None
-        for i, value in enumerate(score.tolist()):
-            pairs = []
-            for side in joined.written:  # a row that serves several sequences has their labels in the order of PATTERN
-                items, own = streams[side], chosen[side]
-                at = slice(int(items.offsets[own[i]]), int(items.offsets[own[i] + 1]))
-                pairs += zip(items.rows[at].tolist(), items.labels[at].tolist())
-            ranked.append((-value, tuple(sorted({row for row, _ in pairs})), sorted(pairs, key=lambda pair: pair[0])))
-        ranked.sort(key=lambda found: found[:2])
-        del ranked[self.top + 1 :]
-        if any(a[:2] == b[:2] for a, b in pairwise(ranked)):
-            raise _NotJoinedError
-        return [pairs for _, _, pairs in ranked[: self.top]]
-
-
-class _Combinations:
-    """The combinations of items that are matches and may be among the k best.
-
-    Combinations of the first sequences are extended in blocks, those with the highest bounds first. The bound is the score with the
-    best items of the other sequences. A combination whose bound is below the k-th best score found so far is dropped.
-
-    Attributes:
-        worst: the k-th best score found so far.
-    """
-
-    def __init__(self, search: TopkSequences, streams: list[_Items], worst: float) -> None:
-        self.search, self.streams, self.worst = search, streams, worst
-        self.tops = [items.score[:1] for items in streams]
-        self.block, self.tested = FIRST_BLOCK, 0
-        self.chosen = [np.zeros(0, dtype=np.int64) for _ in streams]
-        self.score = np.zeros(0)
-
-    def kept(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """Returns the item of each sequence for each combination, and its score."""
-        return self.chosen, self.score
-
-    def extend(self, chosen: list[np.ndarray], side: int) -> None:
-        """Adds the matches that extend combinations of the sequences before ``side``.
-
-        Raises _NotJoinedError if there are too many combinations.
-        """
-        if side == len(self.streams):
-            return self._add(self.search.in_window(self.streams, chosen))
-        bound = self._bounds(chosen)
-        order = np.argsort(-bound, kind="stable")
-        at, width = 0, len(self.streams[side].score)
-        while at < len(order) and bound[order[at]] >= self.worst:
-            rows = order[at : at + max(1, self.block // width)]
-            at += len(rows)
-            rows = rows[bound[rows] >= self.worst]
-            self.tested += len(rows) * width
-            if self.tested > MOST_TESTED:
-                raise _NotJoinedError
-            self.block = min(2 * self.block, LAST_BLOCK)
-            some = [own[rows] for own in chosen]
-            left, right = self.search.fitting(self.streams, some, side)
-            self.extend([*(own[left] for own in some), right], side + 1)
-
-    def _bounds(self, chosen: list[np.ndarray]) -> np.ndarray:
-        scores = [items.score[own] for items, own in zip(self.streams, chosen)] + self.tops[len(chosen) :]
-        return np.broadcast_to(self.search.score_of(scores), len(chosen[0]))
-
-    def _add(self, chosen: list[np.ndarray]) -> None:
-        score = self._bounds(chosen)
-        self.chosen = [np.concatenate(both) for both in zip(self.chosen, chosen)]
-        self.score = np.concatenate([self.score, score])
-        top = self.search.top
-        if len(self.score) >= top:
-            self.worst = max(self.worst, float(-np.partition(-self.score, top - 1)[top - 1]))
-            best = np.flatnonzero(self.score >= self.worst)
-            self.chosen, self.score = [own[best] for own in self.chosen], self.score[best]
-        if len(self.score) > MOST_PAIRS:
-            raise _NotJoinedError

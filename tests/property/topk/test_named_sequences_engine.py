@@ -45,7 +45,7 @@ def test_changes_of_the_list_of_all_partitions(seed):
 @pytest.mark.parametrize("seed", first(range(40), wider=4))
 def test_a_join_in_small_steps(seed, monkeypatch):
     """Few groups are read together, and few combinations are tested at a time."""
-    for name, value in (("FIRST_BLOCK", 4), ("LAST_BLOCK", 16), ("READ_AT_ONCE", 40), ("AT_ONCE", 2), ("DEEPER_AT_ONCE", 1)):
+    for name, value in (("READ_AT_ONCE", 40), ("AT_ONCE", 2), ("DEEPER_AT_ONCE", 1)):
         monkeypatch.setattr(topk_sequences, name, value)
     joined, whole = [], topk_sequences.TopkSequences._joined
 
