@@ -80,19 +80,29 @@ class _Test(NamedTuple):
 
 
 class _SequencePlaces(NamedTuple):
-    """The places of all groups, or of one, for the search of one sequence.
+    """The places of a sequence's rows in all groups, or in some.
 
     Attributes:
+        rows: the row of each place. int64 (places).
         letters: the variables that each row may be. int64 (places).
         weights: what each row adds to the score. int64 or float64 (variables, places).
         links: the values that conditions between its rows compare.
         backs: the first place of a match that ends at a place. int64 (places), None if no window bounds the sequence.
     """
 
+    rows: np.ndarray
     letters: np.ndarray
     weights: np.ndarray
     links: Links
     backs: np.ndarray | None
+
+    @staticmethod
+    def of(groups: Unfolded, weights: np.ndarray, links: Links, within: tuple[np.ndarray, np.ndarray] | None) -> _SequencePlaces:
+        """``groups``: its rows. The other arguments have an entry for each row of the chunk."""
+        letters, rows, backs = groups.letters, groups.rows, None
+        if within is not None:
+            letters, backs = np.where(within[0][rows] > rows, letters, 0), groups.ends(within[1])
+        return _SequencePlaces(rows, letters, weights[:, rows], links.part(rows), backs)
 
     def part(self, places: slice) -> _SequencePlaces:
         """Returns some consecutive places."""
@@ -101,7 +111,7 @@ class _SequencePlaces(NamedTuple):
 
     def chosen(self, places: slice | np.ndarray) -> _SequencePlaces:
         """Returns some places, without windows."""
-        return _SequencePlaces(self.letters[places], self.weights[:, places], self.links.part(places), None)
+        return _SequencePlaces(self.rows[places], self.letters[places], self.weights[:, places], self.links.part(places), None)
 
 
 class TopkSequences(TopkSides):
@@ -129,40 +139,37 @@ class TopkSequences(TopkSides):
             self.score.tree, self.top, strategy.joined.before, [(a.sequence, a.other, a.compared.operation) for a in strategy.joined.across], _FAR,
             ends[0] if windowed(self.task) and sliding is None else None, strategy.joined.written,
         )  # fmt: skip
-        rows, spans = groups.rows, [self.within(chunk, side) for side in range(len(self.sides))]
+        self.groups = [groups.of_variables(mask) for mask in self.ranking.sequences]
         self.streams = [
-            _SequencePlaces(
-                groups.letters if span is None else np.where((span[0] > np.arange(chunk.rows))[rows], groups.letters, 0), own[:, rows], link.part(rows),
-                None if span is None else groups.ends(span[1]),
-            )
-            for span, own, link in zip(spans, weights, links)
+            _SequencePlaces.of(own, of_rows, link, self.within(chunk, side))
+            for side, (own, of_rows, link) in enumerate(zip(self.groups, weights, links))
             if link is not None
         ]  # fmt: skip
         try:
-            found = JoinedMatches.in_order(list(self._of_groups(groups)))
+            found = JoinedMatches.in_order(list(self._of_groups(len(groups.of))))
         except TooMuchStateError:
-            raise self.task.failures.state(int(rows[0]), chunk.columns, LESS) from None
+            raise self.task.failures.state(int(groups.rows[0]), chunk.columns, LESS) from None
         except NotJoinedError:
             return None
         of = groups.of[found.group]
         return [Best(matches_of(groups.parts[of], found.size, found.labels.astype(np.uint8), found.rows), groups.numbers[of])]
 
-    def _of_groups(self, groups: Unfolded) -> Iterator[JoinedMatches]:
+    def _of_groups(self, count: int) -> Iterator[JoinedMatches]:
         """Yields the k best matches of some groups at a time.
 
         Raises NotJoinedError if the matches that may be read do not determine them.
         """
-        for low in range(0, max(len(groups.of), 1), AT_ONCE):
-            numbers = np.arange(low, min(low + AT_ONCE, len(groups.of)))
+        for low in range(0, max(count, 1), AT_ONCE):
+            numbers = np.arange(low, min(low + AT_ONCE, count))
             depths, worst = np.full((len(numbers), len(self.streams)), max(self.top, FIRST_DEPTH)), np.full(len(numbers), -np.inf)
-            found, worst, unread = self._joined_items(groups, numbers, depths, worst)
+            found, worst, unread = self._joined_items(numbers, depths, worst)
             yield found
             waiting = np.flatnonzero(unread)
             for at in range(0, len(waiting), DEEPER_AT_ONCE):
                 some = waiting[at : at + DEEPER_AT_ONCE]
-                yield from self._deeper(groups, numbers[some], depths[some], worst[some], unread[some])
+                yield from self._deeper(numbers[some], depths[some], worst[some], unread[some])
 
-    def _deeper(self, groups: Unfolded, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray, unread: np.ndarray) -> Iterator[JoinedMatches]:
+    def _deeper(self, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray, unread: np.ndarray) -> Iterator[JoinedMatches]:
         """Yields the k best matches of groups, after reading more items of the sequences in ``unread``.
 
         ``depths``: how many items of each sequence were read. int64 (groups, sequences).
@@ -172,34 +179,35 @@ class TopkSequences(TopkSides):
             if (depths[further] > DEEPEST * self.top + SPARE).any():
                 raise NotJoinedError
             depths = np.where(further, DEEPER * depths, depths)
-            found, worst, unread = self._joined_items(groups, numbers, depths, worst)
+            found, worst, unread = self._joined_items(numbers, depths, worst)
             yield found
             left = unread != 0
             numbers, depths, worst, unread = numbers[left], depths[left], worst[left], unread[left]
 
-    def _joined_items(self, groups: Unfolded, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray) -> Joined:
+    def _joined_items(self, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray) -> Joined:
         """Joins the best items of each sequence in the groups ``numbers``, which ascend."""
-        read = [self._read(groups, numbers, side, depths[:, side]) for side in range(len(self.streams))]
+        read = [self._read(numbers, side, depths[:, side]) for side in range(len(self.streams))]
         joined = self.join.of(read, worst)
         return joined._replace(found=joined.found._replace(group=numbers[joined.found.group]))
 
-    def _read(self, groups: Unfolded, numbers: np.ndarray, side: int, depths: np.ndarray) -> Items:
+    def _read(self, numbers: np.ndarray, side: int, depths: np.ndarray) -> Items:
         """Returns the best ``depths`` (groups) matches of a sequence in some groups."""
         low, high, parts, items = np.zeros(len(numbers), dtype=np.int64), np.zeros(len(numbers), dtype=np.int64), [], 0
         for depth in np.unique(depths).tolist():
-            for at, found in self._ranked(groups.offsets, numbers, np.flatnonzero(depths == depth), side, depth):
+            for at, found in self._ranked(numbers, np.flatnonzero(depths == depth), side, depth):
                 ends = items + np.searchsorted(found.window, np.arange(len(at) + 1))
                 low[at], high[at] = ends[:-1], ends[1:]
                 items += len(found.score)
                 parts.append(found)
-        return self._items(groups.rows, side, parts, low, high, high - low < depths)
+        return self._items(side, parts, low, high, high - low < depths)
 
-    def _ranked(self, offsets: np.ndarray, numbers: np.ndarray, asked: np.ndarray, side: int, depth: int) -> Iterator[tuple[np.ndarray, Ranked]]:
+    def _ranked(self, numbers: np.ndarray, asked: np.ndarray, side: int, depth: int) -> Iterator[tuple[np.ndarray, Ranked]]:
         """Yields the best ``depth`` matches of a sequence in the groups ``numbers[asked]``, for some of these at a time.
 
         The windows of the matches are counted among the groups of the time. Their rows are places.
         """
-        stream, low, sizes = self.streams[side], offsets[numbers], np.diff(offsets)[numbers]
+        stream, offsets = self.streams[side], self.groups[side].offsets
+        low, sizes = offsets[numbers], offsets[numbers + 1] - offsets[numbers]
         if stream.links.far.tests or stream.backs is not None:
             for i in asked.tolist():
                 found = self._ranked_alone(stream.part(slice(int(low[i]), int(low[i] + sizes[i]))), depth)
@@ -227,11 +235,11 @@ class TopkSequences(TopkSides):
         ]
         return united(parts, depth) if len(parts) > 1 else parts[0] if parts else None
 
-    def _items(self, rows: np.ndarray, side: int, parts: list[Ranked], low: np.ndarray, high: np.ndarray, complete: np.ndarray) -> Items:
-        """Returns matches of a sequence as items. ``rows``: the row of each place."""
+    def _items(self, side: int, parts: list[Ranked], low: np.ndarray, high: np.ndarray, complete: np.ndarray) -> Items:
+        """Returns matches of a sequence as items."""
         none = np.zeros(0, dtype=np.int64)
         score, taken, edges, sizes = (np.concatenate([none, *some]) for some in zip(*((p.score, p.rows, p.edges, np.diff(p.offsets)) for p in parts))) if parts else (none,) * 4
-        offsets, taken = np.concatenate([[0], np.cumsum(sizes)]), rows[taken]
+        offsets, taken = np.concatenate([[0], np.cumsum(sizes)]), self.streams[side].rows[taken]
         labels = self.sides[side].edges[self.streams[side].links.original[edges], E_LABEL]
         own, other = np.zeros((2, len(self.tests), len(score)), dtype=np.int64)
         for i, test in enumerate(self.tests if len(score) else ()):

@@ -128,6 +128,12 @@ class Unfolded:
         places = np.repeat(kept, sizes)
         return replace(self, rows=self.rows[places], letters=self.letters[places], offsets=np.append(0, np.cumsum(sizes[kept])), of=self.of[kept])
 
+    def of_variables(self, mask: int) -> Unfolded:
+        """Returns the rows that may be one of some variables, in the same groups."""
+        kept = np.flatnonzero(self.letters & mask)
+        offsets = np.searchsorted(kept, self.offsets).astype(np.int64)
+        return replace(self, rows=self.rows[kept], letters=self.letters[kept] & mask, offsets=offsets)
+
     def spans(self) -> Iterator[Span]:
         """Yields the groups as partitions without sliding windows. Their rows are places."""
         for group, (low, high) in enumerate(zip(self.offsets.tolist(), self.offsets[1:].tolist())):

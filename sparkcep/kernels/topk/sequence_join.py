@@ -29,6 +29,7 @@ STATE = 3
 EQUAL, AT_MOST, AT_LEAST = range(3)  # operations of tests: the own value compared with the other one
 T_OWN, T_OTHER, T_OPERATION, T_LAST = range(4)  # columns of Join.tests
 NO_ROW = -1
+BOUNDED = 16  # Of so many items the bound of one is computed even if it does not fit: a test costs less than a bound.
 
 
 class Items(NamedTuple):
@@ -233,12 +234,15 @@ def _join(items, join, room, group, worst, most_tested):
         tested += 1
         if tested > most_tested:
             return NO_ROW - 1, worst
-        if not _agrees(items, join, room.taken, level):
+        fits = _agrees(items, join, room.taken, level)
+        if not fits and (item - items.low[group, level]) % BOUNDED != 0:
             continue
         room.values[level] = items.value[item]
         bound = _score(join, room.values, room.stack)
         if bound < worst:  # later items are not better
             room.next[level] = items.high[group, level]
+            continue
+        if not fits:
             continue
         if level < m - 1:
             level += 1
