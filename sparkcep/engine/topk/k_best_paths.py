@@ -16,6 +16,7 @@ import numpy as np
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.run_chains import C_FIELDS
 from sparkcep.kernels.topk import k_best as b
+from sparkcep.kernels.topk.key_numbers import number_keys
 
 COMPLETE = -1  # instead of a variable: the match may end at the node
 POOL, ARENA, CANDIDATES = 1 << 12, 1 << 12, 1 << 8  # initial numbers of records
@@ -25,6 +26,7 @@ class Keys(NamedTuple):
     """Equalities between neighbouring rows of a match.
 
     A row taken into a keyed node has a left key. The next row must have the same right key. A key below 0 equals no key.
+    There is a table of all keys, so they must be small.
 
     Attributes:
         keyed: 1 for nodes with keys. uint8 (nodes).
@@ -220,7 +222,7 @@ class _Task:
         left = right = np.zeros((0, 0), dtype=np.int64)
         if keys is not None:
             keyed[:nodes] = keys.keyed
-            left, right = _dense(keys, np.repeat(np.arange(nodes), np.diff(first)), nodes)
+            left, right = _dense(keys, np.repeat(np.arange(nodes), np.diff(first)), nodes, np.append(low[heads == 1], keys.left.shape[1]))
             if automaton.start:
                 keyed[nodes] = keyed[0]
                 left, right = np.vstack([left, left[:1]]), right[automaton.number]
@@ -446,21 +448,19 @@ def united(parts: list[Ranked], k: int) -> Ranked:
     )
 
 
-def _dense(keys: Keys, source: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the keys as small numbers, separately for each node: they number its lists.
+def _dense(keys: Keys, source: np.ndarray, nodes: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the keys as small numbers, separately for each node and partition: they number its lists.
 
-    A right key without an equal left key becomes -1.
+    A right key without an equal left key becomes -1. ``starts``: the first row of each partition, and the end of the last one.
     """
-    left, right = np.full(keys.left.shape, -1, dtype=np.int64), np.full(keys.right.shape, -1, dtype=np.int64)
-    left = np.vstack([left, np.full((nodes + 1 - len(left), left.shape[1]), -1, dtype=np.int64)])
+    left, right = np.full((nodes, keys.left.shape[1]), -1, dtype=np.int64), np.full(keys.right.shape, -1, dtype=np.int64)
     for node in np.flatnonzero(keys.keyed):
-        values = np.unique(keys.left[node][keys.left[node] >= 0])
-        if not len(values):
-            continue
-        for old, new in [(keys.left[node], left[node]), *((keys.right[e], right[e]) for e in np.flatnonzero(source == node))]:
-            place = np.minimum(np.searchsorted(values, old), len(values) - 1)
-            new[:] = np.where(values[place] == old, place, -1)
-    return left[:nodes], right
+        own, edges = np.array(keys.left[node]), np.flatnonzero(source == node)
+        others = np.array(keys.right[edges])
+        number = np.zeros(max(int(own.max(initial=-1)), int(others.max(initial=-1))) + 1, dtype=np.int64)
+        number_keys(starts, own, others, number, np.full_like(number, -1))
+        left[node], right[edges] = own, others
+    return left, right
 
 
 def _longest(source: np.ndarray, target: np.ndarray, nodes: int) -> int:
