@@ -222,7 +222,9 @@ class _Task:
         left = right = np.zeros((0, 0), dtype=np.int64)
         if keys is not None:
             keyed[:nodes] = keys.keyed
-            left, right = _dense(keys, np.repeat(np.arange(nodes), np.diff(first)), nodes, np.append(low[heads == 1], keys.left.shape[1]))
+            starts = np.append(low[heads == 1], keys.left.shape[1])
+            starts[0] = 0
+            left, right = _dense(keys, np.repeat(np.arange(nodes), np.diff(first)), nodes, starts)
             if automaton.start:
                 keyed[nodes] = keyed[0]
                 left, right = np.vstack([left, left[:1]]), right[automaton.number]

@@ -352,22 +352,27 @@ def test_partitions_side_by_side_are_those_by_themselves(seed):
         pattern, k = rng.choice(["A B C", "A+ B", "A B? C", "(A | B) C", "A+"]), rng.choice([1, 3, 10])
         net, edges = automaton(pattern)
         parts, offsets, lows, highs, heads = [], [0], [], [], []
-        whole = rng.random() < 0.3
+        whole, keyed = rng.random() < 0.3, rng.random() < 0.5
+        nodes = np.array([rng.random() < 0.6 for _ in net[1:]], dtype=np.uint8)
         for _ in range(rng.randint(2, 7)):
             n = rng.randint(1, 60)
             low, high = (np.array([0]), np.array([n])) if whole else windows_of(rng, n)
             kind = rng.choice(["distinct", "ties", "far"])
+            # the keys of partitions overlap
+            own = Keys(nodes, *(random_numbers.integers(-1, 3, (some, n)) + rng.choice([0, 1]) for some in (len(nodes), len(edges)))) if keyed else None
             weights = random_numbers.random((3, n)) if kind == "distinct" else random_numbers.integers(0, 3, (3, n)).astype(np.float64)
-            parts.append((1 << random_numbers.integers(0, 3, n), weights * (1000 if kind == "far" else 1) - (1 if "+" in pattern else 0), low, high))
+            parts.append((1 << random_numbers.integers(0, 3, n), weights * (1000 if kind == "far" else 1) - (1 if "+" in pattern else 0), low, high, own))
             lows.append(low + offsets[-1])
             highs.append(high + offsets[-1])
             heads.append(np.arange(len(low)) == 0)
             offsets.append(offsets[-1] + n)
         letters, weights = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts], axis=1)
-        together = listed(top_matches(net, edges, letters, weights, k, np.concatenate(lows), np.concatenate(highs), heads=np.concatenate(heads)), weights)
+        keys = Keys(nodes, *(np.concatenate([getattr(part[4], name) for part in parts], axis=1) for name in ("left", "right"))) if keyed else None
+        low, high = np.concatenate(lows), np.concatenate(highs)
+        together = listed(top_matches(net, edges, letters, weights, k, low, high, heads=np.concatenate(heads), keys=keys), weights)
         window = 0
-        for (own, values, low, high), begin in zip(parts, offsets):
-            alone = listed(top_matches(net, edges, own, values, k, low, high), values)
+        for (own, values, low, high, keys), begin in zip(parts, offsets):
+            alone = listed(top_matches(net, edges, own, values, k, low, high, keys=keys), values)
             for w in range(len(low)):
                 moved = [(score, tuple(row + begin for row in rows), taken) for score, rows, taken in alone.get(w, [])]
                 assert together.get(window, []) == moved, (pattern, k)
