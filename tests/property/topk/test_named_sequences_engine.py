@@ -10,9 +10,11 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.compiler.searches import CONJUNCTION, PATHS, SEQUENCES, STREAMS, WALK
 from sparkcep.compiler.strategy import strategy_of
-from sparkcep.engine.topk import topk_sequences
+from sparkcep.engine.topk import sequence_join, topk_sequences
 from sparkcep.plan.build import make_plan
+from tests.oracle.selection import Budget
 from tests.property.random_cases import Case, by_the_engine, difference
+from tests.property.topk import named_sequence_cases
 from tests.property.topk.named_sequence_cases import random_case, random_partition, random_query
 from tests.selection import first
 
@@ -42,27 +44,60 @@ def test_changes_of_the_list_of_all_partitions(seed):
     assert retracted > 0
 
 
-@pytest.mark.parametrize("seed", first(range(40), wider=4))
-def test_a_join_in_small_steps(seed, monkeypatch):
-    """Few groups are read together, and few combinations are tested at a time."""
-    for name, value in (("READ_AT_ONCE", 40), ("AT_ONCE", 2), ("DEEPER_AT_ONCE", 1)):
-        monkeypatch.setattr(topk_sequences, name, value)
-    joined, whole = [], topk_sequences.TopkSequences._joined
+@pytest.fixture
+def joined(monkeypatch) -> list[bool]:
+    """Whether each chunk of rows was answered by a join."""
+    answers, whole = [], topk_sequences.TopkSequences._joined
 
     def noted(*arguments):
         found = whole(*arguments)
-        joined.append(found is not None)
+        answers.append(found is not None)
         return found
 
     monkeypatch.setattr(topk_sequences.TopkSequences, "_joined", noted)
+    return answers
+
+
+def joined_query(rng, **wanted):
+    """A clause that a join of sequences answers."""
+    while True:
+        query = random_query(rng, **wanted)
+        if query is not None and query.top is not None and strategy_of(make_plan(parse_clause(query.to_sql()))).search == STREAMS:
+            return query
+
+
+@pytest.mark.parametrize("seed", first(range(40), wider=4))
+def test_a_join_in_small_steps(seed, monkeypatch, joined):
+    """Few groups are read together, and there is room for few combinations."""
+    for name, value in (("READ_AT_ONCE", 40), ("AT_ONCE", 2), ("DEEPER_AT_ONCE", 1)):
+        monkeypatch.setattr(topk_sequences, name, value)
+    monkeypatch.setattr(sequence_join, "FIRST_ROOM", 2)
     rng = random.Random(seed)
     for _ in range(3):
-        query = None
-        while query is None or query.top is None or strategy_of(make_plan(parse_clause(query.to_sql()))).search != STREAMS:
-            query = random_query(rng, top=rng.choice([1, 3]))
+        query = joined_query(rng, top=rng.choice([1, 3]))
         case = Case(query, {p: random_partition(rng, query) for p in range(4)})
         case.expected = query.answers(case.partitions)
         assert difference(case, by_the_engine) is None
+    assert any(joined)
+
+
+@pytest.mark.parametrize("seed", first(range(30), wider=4))
+def test_many_small_windows(seed, monkeypatch, joined):
+    """Windows with few and with many matches, and with fewer or more of a sequence than are read at first, are joined in one call."""
+    monkeypatch.setattr(named_sequence_cases, "LONGEST", 30)
+    monkeypatch.setattr(topk_sequences, "FIRST_DEPTH", 1)
+    rng, cases = random.Random(seed), 0
+    while cases < 3:
+        query = joined_query(rng, top=rng.choice([1, 3, 10]))
+        if query.slide is None:
+            continue
+        case = Case(query, {p: random_partition(rng, query) for p in range(3)})
+        try:
+            case.expected = query.answers(case.partitions)
+        except Budget:
+            continue
+        assert difference(case, by_the_engine) is None
+        cases += any(case.expected.values())
     assert any(joined)
 
 
