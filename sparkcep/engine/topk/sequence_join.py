@@ -23,16 +23,16 @@ class NotJoinedError(Exception):
     """The matches that were read do not determine the best."""
 
 
-class Items(NamedTuple):
+class SequenceItems(NamedTuple):
     """The best matches of a sequence in some groups.
 
     Attributes:
         low, high: the items of each group, from ``low`` to before ``high``, best first. int64 (groups).
         complete: whether these are all matches of the group. bool (groups).
-        value: the number of which the score is made. float64 (items).
+        value: the item's leaf in the tree of the score. float64 (items).
         offsets: item i has the rows from ``offsets[i]`` to before ``offsets[i + 1]``.
         rows, labels: the rows and labels of all items.
-        own, other: for each test, the value that the item has for it; any value for a test of other sequences. int64 (tests, items).
+        own, other: the value that each item has for each test; any value for a test of other sequences. int64 (tests, items).
     """
 
     low: np.ndarray
@@ -69,7 +69,7 @@ class JoinedMatches(NamedTuple):
         return JoinedMatches(group[order], size[order], rows[at], labels[at])
 
 
-class Joined(NamedTuple):
+class JoinResult(NamedTuple):
     """The answer of a join.
 
     Attributes:
@@ -113,7 +113,7 @@ class SequenceJoin:
             np.array(written, dtype=np.int64),
         )  # fmt: skip
 
-    def of(self, read: list[Items], worst: np.ndarray) -> Joined:
+    def of(self, read: list[SequenceItems], worst: np.ndarray) -> JoinResult:
         """Returns the best matches of groups.
 
         Args:
@@ -134,7 +134,7 @@ class SequenceJoin:
             else:
                 raise NotJoinedError
         matches, events = int(state[mk.S_MATCHES]), int(state[mk.S_EVENTS])
-        return Joined(JoinedMatches(out.group[:matches], out.size[:matches], out.rows[:events], out.labels[:events]), out.worst, out.unread)
+        return JoinResult(JoinedMatches(out.group[:matches], out.size[:matches], out.rows[:events], out.labels[:events]), out.worst, out.unread)
 
     def _room(self, held: int) -> mk.JoinRoom:
         whole, m = np.int64, self.sequences
@@ -144,7 +144,7 @@ class SequenceJoin:
         )  # fmt: skip
 
 
-def _together(read: list[Items]) -> mk.Items:
+def _together(read: list[SequenceItems]) -> mk.Items:
     """Returns the items of all sequences as the kernel takes them."""
     base, start = (np.cumsum([0, *map(len, some)])[:-1] for some in ([items.value for items in read], [items.rows for items in read]))
     rows, labels, value = (np.concatenate([getattr(items, name) for items in read]) for name in ("rows", "labels", "value"))

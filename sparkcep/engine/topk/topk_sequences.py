@@ -32,7 +32,7 @@ from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.windows import Slides, plan_windows
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.topk.k_best_paths import Ranked, top_matches, united
-from sparkcep.engine.topk.sequence_join import Items, Joined, JoinedMatches, NotJoinedError, SequenceJoin
+from sparkcep.engine.topk.sequence_join import JoinedMatches, JoinResult, NotJoinedError, SequenceItems, SequenceJoin
 from sparkcep.engine.topk.topk_paths import Links, timed
 from sparkcep.engine.topk.topk_sides import TopkSides
 from sparkcep.engine.topk.unfolded import Best, Unfolded
@@ -184,13 +184,13 @@ class TopkSequences(TopkSides):
             left = unread != 0
             numbers, depths, worst, unread = numbers[left], depths[left], worst[left], unread[left]
 
-    def _joined_items(self, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray) -> Joined:
+    def _joined_items(self, numbers: np.ndarray, depths: np.ndarray, worst: np.ndarray) -> JoinResult:
         """Joins the best items of each sequence in the groups ``numbers``, which ascend."""
         read = [self._read(numbers, side, depths[:, side]) for side in range(len(self.streams))]
         joined = self.join.of(read, worst)
         return joined._replace(found=joined.found._replace(group=numbers[joined.found.group]))
 
-    def _read(self, numbers: np.ndarray, side: int, depths: np.ndarray) -> Items:
+    def _read(self, numbers: np.ndarray, side: int, depths: np.ndarray) -> SequenceItems:
         """Returns the best ``depths`` (groups) matches of a sequence in some groups."""
         low, high, parts, items = np.zeros(len(numbers), dtype=np.int64), np.zeros(len(numbers), dtype=np.int64), [], 0
         for depth in np.unique(depths).tolist():
@@ -235,7 +235,7 @@ class TopkSequences(TopkSides):
         ]
         return united(parts, depth) if len(parts) > 1 else parts[0] if parts else None
 
-    def _items(self, side: int, parts: list[Ranked], low: np.ndarray, high: np.ndarray, complete: np.ndarray) -> Items:
+    def _items(self, side: int, parts: list[Ranked], low: np.ndarray, high: np.ndarray, complete: np.ndarray) -> SequenceItems:
         """Returns matches of a sequence as items."""
         none = np.zeros(0, dtype=np.int64)
         score, taken, edges, sizes = (np.concatenate([none, *some]) for some in zip(*((p.score, p.rows, p.edges, np.diff(p.offsets)) for p in parts))) if parts else (none,) * 4
@@ -247,7 +247,7 @@ class TopkSequences(TopkSides):
                 own[i] = self._own(test, taken, labels, offsets[:-1])
             if test.across.other == side:
                 other[i] = self._other(test, taken, labels, offsets[:-1])
-        return Items(low, high, complete, score.astype(np.float64) * self.rising[side], offsets, taken, labels, own, other)
+        return SequenceItems(low, high, complete, score.astype(np.float64) * self.rising[side], offsets, taken, labels, own, other)
 
     def _own(self, test: _Test, rows: np.ndarray, labels: np.ndarray, begin: np.ndarray) -> np.ndarray:
         """Returns the value that decides the test for all rows with the condition; that of no row fulfils any test."""

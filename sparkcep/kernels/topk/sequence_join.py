@@ -5,10 +5,11 @@ depth first: a combination of items is extended by the items of the next sequenc
 far. The bound is the score with the best items of the sequences that are still to come.
 
 Items that were not read have at most the score of the last item that was read, with the best items of the other sequences (the
-corner bound). If this is not below the k-th best score, the group asks for more items of the sequence, and its result is not written.
+corner bound). If this is not below the k-th best score, the group asks for more items of the sequence. Its result is not written.
 
-Example: k is 1, the score is the sum. S1 has the items 9 and 5, S2 has 7 and 6, and 9 and 7 do not agree. The combination 9, 6 has 15.
-The item 5 is not extended, because 5 + 7 is less. An unread item of S2 could make 9 + 6, so the group asks for more items of S2.
+Example: k is 1, the score is the sum. S1 has the items 9 and 5, S2 has 7 and 6, and 9 and 7 do not agree. The combination of 9 and
+6 has 15. The item 5 is not extended, because 5 + 7 is less. An unread item of S2 could make 9 + 6, so the group asks for more items
+of S2.
 
 Nothing is allocated here. A kernel that lacks room returns ROOM or OUT, and resumes at the same group when it is called again.
 """
@@ -29,7 +30,7 @@ STATE = 3
 EQUAL, AT_MOST, AT_LEAST = range(3)  # operations of tests: the own value compared with the other one
 T_OWN, T_OTHER, T_OPERATION, T_LAST = range(4)  # columns of Join.tests
 NO_ROW = -1
-BOUNDED = 16  # Of so many items the bound of one is computed even if it does not fit: a test costs less than a bound.
+BOUNDED = 16  # The bound is computed for one of so many items that do not fit, since it costs more than the tests.
 
 
 class Items(NamedTuple):
@@ -37,7 +38,7 @@ class Items(NamedTuple):
 
     Attributes:
         low, high: the items of each group and sequence, from ``low`` to before ``high``, best first. int64 (groups, sequences).
-        complete: uint8 (groups, sequences), 1 if the sequence has no other items in the group.
+        complete: uint8 (groups, sequences), 1 if these are all items of the sequence in the group.
         value: the sum over the rows of each item. float64 (items).
         first, last: its first and its last row. int64 (items).
         offsets: item i has the rows from ``offsets[i]`` to before ``offsets[i + 1]``.
@@ -59,14 +60,14 @@ class Items(NamedTuple):
 
 
 class Join(NamedTuple):
-    """What combinations must fulfil, and how they are scored.
+    """Conditions on combinations, and their score.
 
     Attributes:
         code, literals: the program of the score over the values, see :mod:`sparkcep.kernels.topk.score_program`.
         before: int64 (n, 2): the first sequence must end before the second one begins.
-        tests: int64 (tests, 4), see T_OWN to T_LAST: the sequences with the own and the other value, the operation, the later one of
+        tests: int64 (tests, 4), see T_OWN to T_LAST: the sequences of the own and the other value, the operation, and the last of
             both sequences.
-        any_own: the own value of an item without a row that has the condition. It fulfils the test.
+        any_own: the own value that fulfils each test, of an item without a row that has the condition.
         ends: the row before which a match must end that begins with a row. int64 (rows), empty without such a window.
         written: int64 (sequences), the order of PATTERN.
     """
@@ -86,7 +87,7 @@ class JoinRoom(NamedTuple):
     Attributes:
         next: int64 (sequences), the next item to try.
         taken: int64 (sequences), the items of the current combination.
-        values: float64 (sequences), the values of which a bound is made.
+        values: float64 (sequences), the values that make a bound.
         stack: float64, of the program.
         heap: float64 (k), the best scores so far; the smallest is at the top.
         chosen: int64 (room, sequences), combinations that may be among the k best.
@@ -171,7 +172,7 @@ def _in_window(items, join, taken):
 
 @embedded
 def _enter(heap, size, score):
-    """Adds a score to the best ones, of which there are ``size``. Returns how many there are then."""
+    """Adds a score to the ``size`` best ones. Returns their new number."""
     k = heap.shape[0]
     if size < k:
         x = size
@@ -212,8 +213,8 @@ def _drop(room, n, worst):
 def _join(items, join, room, group, worst, most_tested):
     """Notes the combinations of a group that may be among the k best.
 
-    Returns (how many there are, the k-th best score). The first is NO_ROW if more room is needed, and less if more than ``most_tested``
-    combinations were tested.
+    Returns (how many there are, the k-th best score). The first is NO_ROW if more room is needed. It is less if more than
+    ``most_tested`` combinations were tested.
     """
     m = room.next.shape[0]
     n = 0
@@ -266,7 +267,7 @@ def _join(items, join, room, group, worst, most_tested):
 
 @embedded
 def _unread(items, join, room, group, worst):
-    """The sequences of which an unread item may make a match that is as good as the k-th."""
+    """The sequences, as bits, whose unread items may make a match that is as good as the k-th."""
     found = 0
     m = room.next.shape[0]
     for side in range(m):
@@ -372,8 +373,8 @@ def join_groups(items, join, room, most_tested, state, out):
     """Writes the k best matches of each group, best first, from group ``state[S_GROUP]`` on.
 
     Returns:
-        DONE, ROOM (``room`` holds too few combinations), OUT (``out`` is too small), or UNCLEAR: only labels distinguish some of the
-        best, or more than ``most_tested`` combinations of a group were tested.
+        DONE, ROOM (``room`` holds too few combinations), OUT (``out`` is too small), or UNCLEAR: only labels distinguish some of
+        the best, or more than ``most_tested`` combinations of a group were tested.
     """
     m = room.next.shape[0]
     k = room.heap.shape[0]

@@ -83,7 +83,7 @@ def test_a_join_in_small_steps(seed, monkeypatch, joined):
 
 @pytest.mark.parametrize("seed", first(range(30), wider=4))
 def test_many_small_windows(seed, monkeypatch, joined):
-    """Windows with few and with many matches, and with fewer or more of a sequence than are read at first, are joined in one call."""
+    """Windows with few and with many matches are joined in one call. Some need more items than are read at first."""
     monkeypatch.setattr(named_sequence_cases, "LONGEST", 30)
     monkeypatch.setattr(topk_sequences, "FIRST_DEPTH", 1)
     rng, cases = random.Random(seed), 0

@@ -1,4 +1,4 @@
-"""The join of sequences against all combinations: order, tests, windows, ties, scores that are NaN, and items that were not read."""
+"""The join of sequences against all combinations: order, tests, windows, ties, scores that are NaN, and unread items."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from sparkcep.engine.output.score_program import NUMBERS, evaluated
 from sparkcep.engine.topk import sequence_join
-from sparkcep.engine.topk.sequence_join import Items, NotJoinedError, SequenceJoin
+from sparkcep.engine.topk.sequence_join import NotJoinedError, SequenceItems, SequenceJoin
 from tests.selection import first
 
 ANY = 99
@@ -38,14 +38,14 @@ def random_items(rng: random.Random, tests: int) -> list[tuple]:
     return [item for item, before in zip(found, [None, *found]) if before is None or item[:2] != before[:2]]
 
 
-def items_of(groups: list[list[tuple]], depth: int, side: int, tests: int) -> Items:
+def items_of(groups: list[list[tuple]], depth: int, side: int, tests: int) -> SequenceItems:
     """The first ``depth`` items of each group as arrays."""
     read = [group[:depth] for group in groups]
     ends = np.cumsum([0, *map(len, read)])
     items = [item for group in read for item in group]
     rows = np.array([row for item in items for row in item[1]], dtype=np.int64)
     own, other = (np.array([item[which] for item in items], dtype=np.int64).reshape(len(items), tests).T.copy() for which in (2, 3))
-    return Items(
+    return SequenceItems(
         ends[:-1], ends[1:], np.array([len(group) < depth for group in read]), np.array([item[0] for item in items], dtype=np.float64),
         np.cumsum([0, *(len(item[1]) for item in items)]), rows, np.full(len(rows), side), own, other,
     )  # fmt: skip
