@@ -48,6 +48,7 @@ from sparkcep.kernels.budget.save_runs import (
     L_VALUES,
     L_VECTORS,
     LISTS,
+    UNBLOCKED,
     WIDTHS,
     SavedLists,
 )
@@ -384,7 +385,7 @@ class _Restoring:
         entries, own = lists.entries, sizes[:, L_ENTRIES]
         number = ranges(0, own)
         check_numbers(
-            entries[:, 0] >= 0, entries[:, 0] < np.repeat(rows, own), entries[:, 1] >= 0, entries[:, 1] < len(self.edges), entries[:, 2] >= NONE, entries[:, 2] < number,
+            entries[:, 0] >= 0, entries[:, 0] < np.repeat(rows, own), entries[:, 1] >= 0, entries[:, 1] < len(self.edges), entries[:, 2] >= UNBLOCKED, entries[:, 2] < number,
             lists.runs[:, 0] >= 0, lists.runs[:, 0] < np.repeat(own, sizes[:, L_RUNS]), lists.sums[:, 0] >= 0, lists.sums[:, 0] < self.kinds, lists.vectors[:, 0] >= 0,
             lists.vectors[:, 0] < np.repeat(self.kinds * intervals * intervals, sizes[:, L_VECTORS]),
             lists.agents[:, 0] >= NONE, lists.agents[:, 0] < np.repeat(own, sizes[:, L_AGENTS]), lists.agents[:, 1] >= 0, lists.agents[:, 1] < self.agent_states, lists.values[:, 0] >= 0,
@@ -392,7 +393,7 @@ class _Restoring:
             *(distinct(table[:, 0], sizes[:, k]) for k, table in ((L_RUNS, lists.runs), (L_VECTORS, lists.vectors), (L_SUMS, lists.sums), (L_VALUES, lists.values), (L_BEGUN, lists.begun))),
             *((counts >= 0) & (counts < FAR) for counts in (lists.vectors[:, 1:], lists.sums[:, 1:], lists.values[:, 1], lists.begun[:, 1])), lists.agents[:, 2] >= NONE,
         )  # fmt: skip
-        before = np.where(entries[:, 2] == NONE, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
+        before = np.where(entries[:, 2] < 0, NONE, entries[:, 2] + np.repeat(np.cumsum(own) - own, own))
         check_numbers(follow(before, entries[:, 1], entries[:, 0], self.edges, self.source))
 
     def _check_refill(self, lists: SavedLists, rows: np.ndarray) -> None:

@@ -123,6 +123,21 @@ def free_from(e, row, edges, negations):
     return free
 
 
+@embedded
+def partition_begin(negations):
+    """The partition's first row, which may have been dropped."""
+    return negations.floor[negations.floor.shape[0] - 2]
+
+
+@embedded
+def begins_by_negation(edges, negations):
+    """Whether a local negation may lie before the first row of a match."""
+    for e in range(negations.first[0], negations.first[1]):
+        if edges[e, E_NOT] & negations.local != 0:
+            return True
+    return False
+
+
 @kernel
 def set_floor(low, negations):
     """Sets the floor of a partition whose first row is in the buffer: nothing was dropped."""
@@ -140,7 +155,7 @@ def distinguish(c, place, e, node, row, edges, classes, negations):
     at = negations.windows
     free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, at]
     # A row that is in no window with the first row of the run is in none with a later one.
-    classes.ends[c, at] = free if free > negations.backs[row] or place != NONE else negations.floor[negations.floor.shape[0] - 2]
+    classes.ends[c, at] = free if free > negations.backs[row] or place != NONE else partition_begin(negations)
     h = BASIS
     if negations.closing[node] == 1:
         h = mixed(h, classes.until[c])

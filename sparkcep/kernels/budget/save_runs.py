@@ -33,7 +33,7 @@ from sparkcep.kernels.budget.layout import (
     V_POINTS,
     V_VISITS,
 )
-from sparkcep.kernels.budget.negation import distinguish
+from sparkcep.kernels.budget.negation import begins_by_negation, distinguish, free_from, partition_begin
 from sparkcep.kernels.budget.q_learning import G_ACTION, G_CLASS, G_STATE
 from sparkcep.kernels.budget.utility import P_PART, P_REACHED, P_TRIED
 from sparkcep.kernels.common.hash_table import fill, mixed
@@ -44,7 +44,7 @@ from sparkcep.kernels.frontier.run_classes import F_ALIVE, I_AFTER, I_NODE, give
 from sparkcep.kernels.jit.cache import embedded, kernel
 
 # The lists of each partition:
-# L_ENTRIES: entries of runs (row, edge, entry before).
+# L_ENTRIES: entries of runs (row, edge, entry before; a first row has NONE, or UNBLOCKED if no row in its window blocks the run).
 # L_RUNS: runs in order of their nodes (last entry).
 # L_VECTORS: features (code, tries, match points).
 # L_SUMS: places and costs (number, tries, match points).
@@ -59,6 +59,7 @@ from sparkcep.kernels.jit.cache import embedded, kernel
 # L_OWN, L_OWN_LED: the history that replaced the clause's, like L_RECORDED and L_LED. The kernel does not read it.
 L_ENTRIES, L_RUNS, L_VECTORS, L_SUMS, L_AGENTS, L_VALUES, L_BEGUN, L_COPY, L_RECORDED, L_LED, L_SEEN, L_OWN, L_OWN_LED, LISTS = range(14)
 WIDTHS = (3, 1, 3, 3, 4, 3, 2, 3, 3, 2, 3, 3, 2)
+UNBLOCKED = NONE - 1
 
 
 class SavedLists(NamedTuple):
@@ -134,7 +135,7 @@ def resume(part, low, high, saved_runs, arrays, state):
     if learned.wanted:
         _restore_copy(part, saved_runs, arrays, state)
     for i in range(first, kept.until[part + 1, L_ENTRIES]):
-        entry, row, e, before = i - first, kept.entries[i, 0], kept.entries[i, 1], kept.entries[i, 2]
+        entry, row, e, before = i - first, kept.entries[i, 0], kept.entries[i, 1], max(kept.entries[i, 2], NONE)
         append(runs.pool, entry, before, e, runs.positions[row])
         runs.at[entry] = row
         labelled(entry, before, e, net, arrays.ground)
@@ -147,7 +148,7 @@ def resume(part, low, high, saved_runs, arrays, state):
         _record_entries(part, arrays, state)
     seen = kept.until[part + 1, L_SEEN]
     for i in range(kept.until[part + 1, L_RUNS] - 1, kept.until[part, L_RUNS] - 1, -1):
-        c = _class_of(kept.runs[i, 0], low, high, saved_runs, net, arrays.looking, arrays.negations, classes, runs, state)
+        c = _class_of(part, kept.runs[i, 0], low, high, saved_runs, net, arrays.looking, arrays.negations, classes, runs, state)
         if c == NONE:
             return False
         node = classes.info[c, I_NODE]
@@ -210,7 +211,7 @@ def forget_copy(part, arrays, state):
 
 
 @kernel
-def _class_of(entry, low, high, saved_runs, net, looking, negations, classes, runs, state):
+def _class_of(part, entry, low, high, saved_runs, net, looking, negations, classes, runs, state):
     """Restores the class of the run with this last entry by taking its rows once more. Returns NONE if a condition does not
     hold."""
     path, edges = saved_runs.path, net.edges
@@ -231,6 +232,10 @@ def _class_of(entry, low, high, saved_runs, net, looking, negations, classes, ru
         classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
         if negations.some:
             distinguish(c, place, e, target, row, edges, classes, negations)
+            if place == NONE:
+                # Rows of the window may have been dropped since the run began.
+                unblocked = saved_runs.before.entries[saved_runs.before.until[part, L_ENTRIES] + path[d], 2] == UNBLOCKED
+                classes.ends[c, negations.windows] = partition_begin(negations) if unblocked else free_from(e, row, edges, negations)
         if place != NONE:
             give_back(place, classes, state)
         place = c
@@ -291,7 +296,7 @@ def restore(part, low, high, saved_runs, net, looking, negations, classes, agent
     for i in range(kept.until[part, L_AGENTS], kept.until[part + 1, L_AGENTS]):
         entry = kept.agents[i, 0]
         if entry != NONE:
-            c = _class_of(entry, low, high, saved_runs, net, looking, negations, classes, runs, state)
+            c = _class_of(part, entry, low, high, saved_runs, net, looking, negations, classes, runs, state)
             if c == NONE:
                 return -1
         else:
@@ -347,6 +352,8 @@ def save(part, high, going, saved_runs, arrays, state):
     ):  # fmt: skip
         return False
     _park_runs(part, high, saved_runs, learned, classes, agents, count, runs, state)
+    if arrays.negations.some and begins_by_negation(arrays.net.edges, arrays.negations):
+        _note_unblocked(part, saved_runs, arrays, count)
     if learned.wanted:
         _park_copy(part, saved_runs, learned, arrays.refill, state)
     if utilities.wanted:
@@ -427,6 +434,29 @@ def _park_runs(part, high, saved_runs, learned, classes, agents, count, runs, st
     after.until[part + 1, L_ENTRIES] = first + written
     for i in range(after.until[part, L_RUNS], at):
         after.runs[i, 0] = number[after.runs[i, 0]]
+
+
+@embedded
+def _note_unblocked(part, saved_runs, arrays, count):
+    """Notes at the first rows of saved runs whether a row in the window blocks the run."""
+    classes, runs, negations = arrays.classes, arrays.runs, arrays.negations
+    for node in range(classes.head.shape[1]):
+        c = classes.head[0, node]
+        while c != NONE:
+            _note_if_unblocked(part, c, saved_runs, classes, runs, negations)
+            c = classes.info[c, I_AFTER]
+    for i in range(count):
+        _note_if_unblocked(part, arrays.agents.alive[i, G_CLASS], saved_runs, classes, runs, negations)
+
+
+@embedded
+def _note_if_unblocked(part, c, saved_runs, classes, runs, negations):
+    entry = runs.run[c]
+    if entry == NONE or saved_runs.number[entry] == NONE or classes.ends[c, negations.windows] != partition_begin(negations):
+        return
+    while runs.pool[entry, C_PARENT] != NONE:
+        entry = runs.pool[entry, C_PARENT]
+    saved_runs.after.entries[saved_runs.after.until[part, L_ENTRIES] + saved_runs.number[entry], 2] = UNBLOCKED
 
 
 @embedded
