@@ -46,7 +46,7 @@ CLAUSES = {
     "approximate matches of conjunctions": f"{_HEAD}{_SEEN}, MATCH_ERRORS() AS e, MISSING() AS m PATTERN (A B & C) WINDOW 5 APPROX 1 {_LOCAL}",
     "ranked by sums": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 ROWS SLIDE 2 ROWS PREF MAX (A.v - B.v + C.v) TOP 2 {_LOCAL}",
     "ranked by sums of whole numbers": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B C) WINDOW 5 PREF MAX (A.i + C.i) TOP 2 {_LOCAL}",
-    "ranked sequences": f"{_HEAD}MATCH_SCORE() AS s {_ANY}SEQUENCE S AS (A+ B) PREF MAX (SUM(v)) SEQUENCE T AS (C) PREF MAX (C.v) PATTERN (S & T) WINDOW 5 SLIDE 2 TOP 2 {_LOCAL}",
+    "ranked sequences": f"{_HEAD}MATCH_SCORE() AS s {_ANY}SEQUENCE S AS (A+ B) PREF MAX (SUM(i)) SEQUENCE T AS (C D) PREF MAX (C.i) PATTERN (S & T) WINDOW 5 SLIDE 2 TOP 2 {_LOCAL}, D AS i = C.i",
     "ranked by products": f"{_HEAD}MATCH_SCORE() AS s {_ANY}PATTERN (A B) WINDOW 5 PREF MAX (A.v * B.v) TOP 2 DEFINE A AS v > 1, B AS v < 3",
     "automata": f"{_HEAD}{_SEEN}, n AS n, CLASSIFIER() AS c AUTOMATON (REGISTER n INT = 0, x DOUBLE STATE z FINAL ARC FROM a TO b WHEN v > 1 SET n = n + 1, x = v "
     "ARC FROM b TO b WHEN v >= x SET n = n + 1, x = v ARC FROM b TO z WHEN v < x) WINDOW 5",
