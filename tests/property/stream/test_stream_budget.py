@@ -140,10 +140,10 @@ def random_statement(rng: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", first(range(24), wider=2))
 def test_random_statements(seed):
-    rng, told = random.Random(f"budgets {seed}"), 0
-    for _ in range(8):
+    rng, told, statements = random.Random(f"budgets {seed}"), 0, 0
+    while told <= 8 or statements < 8:
         told += tried(random_statement(rng), rng) or 0
-    assert told > 8
+        statements += 1
 
 
 # --- against the definition, with histories -----------------------------------------------------------------------
@@ -311,8 +311,10 @@ def test_choices_without_history(seed):
 @pytest.mark.parametrize("published", [False, further(True)])
 @pytest.mark.parametrize("seed", first(range(48), wider=3))
 def test_choices_by_a_history(seed, published):
-    tally = compare(random.Random(f"stream of one history {seed} {published}"), 3, histories=1, published=published)
-    assert tally["told"] > 8 and tally["left"] > 1
+    rng = random.Random(f"stream of one history {seed} {published}")
+    tally = compare(rng, 3, histories=1, published=published)
+    while tally["told"] <= 8 or tally["left"] <= 1:  # some queries match few rows
+        tally += compare(rng, 1, histories=1, published=published)
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
