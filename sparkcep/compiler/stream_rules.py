@@ -12,7 +12,7 @@ import numpy as np
 
 from sparkcep.compiler.conditions.time_zones import have_same_rules
 from sparkcep.compiler.emission import ANSWERS, FROM_RUNS, RECOMPUTE, window_of
-from sparkcep.compiler.net.net import E_NOT, E_TARGET, E_VAR
+from sparkcep.compiler.net.net import E_NOT, E_TARGET
 from sparkcep.compiler.searches import (
     BUDGETED,
     BUNDLED,
@@ -265,7 +265,7 @@ def _kept_of_budget(plan: Plan, strategy: Strategy, ever: str) -> list[str]:
     if approx.budget.explore:
         lines.append(f"what agents have learned, {ever}")
     if approx.budget.refill is not None:
-        kinds = {(net.places[e], min(net.at_cost[target], default=0)) for e, (v, target) in enumerate(net.edges[:, [E_VAR, E_TARGET]].tolist()) if v >= 0}
+        kinds = {(net.places[e], min(net.at_cost[net.edges[e, E_TARGET]])) for e in net.taking()}
         most = len(kinds) * INTERVALS**2
         lines.append(f"the vectors that it has recorded for REFILL, and those that replaced the history, {ever}: with {INTERVALS} intervals at most {most:,} each, of 24 bytes and 16 for each of their bundles")
     return lines

@@ -176,6 +176,10 @@ class Net:
         """The numbers of a node's edges."""
         return range(int(self.first[node]), int(self.first[node + 1]))
 
+    def taking(self) -> np.ndarray:
+        """The edges that take a row and do not lead to a dead end, with a budget. int64."""
+        return np.array([e for e in range(len(self.edges)) if self.edges[e, E_VAR] >= 0 and self.at_cost[self.edges[e, E_TARGET]]], dtype=np.int64)
+
     def is_dead_end(self, node: int) -> bool:
         """Whether a run ends there without a match, because it took a row of no use that it might not ignore."""
         return self.first[node] == self.first[node + 1]

@@ -74,7 +74,7 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
     front = front_arrays(net)
     edges, source = net.edges, front.source
     costs = np.array([min(net.at_cost[target], default=0) if v >= 0 else 0 for v, target in edges[:, [E_VAR, E_TARGET]].tolist()], dtype=np.int64)
-    taking = takes_rows(net)
+    taking = net.taking()
     order = taking[np.lexsort((taking, costs[taking], ways[taking], source[taking], edges[taking, E_VAR]))]
     pairs = np.stack([edges[order, E_VAR], source[order]], axis=1)
     heads = np.flatnonzero(np.r_[True, (np.diff(pairs, axis=0) != 0).any(axis=1)]) if len(order) else order
@@ -98,11 +98,6 @@ def budget_net(prepared: Prepared, proxies: bool, negation_rules: NegationRules 
         edges, front.masks, front.accept, front.accept_end, front.tested, by_variable.astype(np.int64), stretches.astype(np.int64), order.astype(np.int64), ways,
         places, costs, np.searchsorted(levels, costs).astype(np.int64), buckets.reshape(-1).astype(np.int64), apart, slots, original, ranks, by_blocker, np.stack([source[blocking], blocking], axis=1).astype(np.int64),
     )  # fmt: skip
-
-
-def takes_rows(net: Net) -> np.ndarray:
-    """The edges that take a row and do not lead to a dead end. int64."""
-    return np.array([e for e in range(len(net.edges)) if net.edges[e, E_VAR] >= 0 and net.at_cost[net.edges[e, E_TARGET]]], dtype=np.int64)
 
 
 def _apart(prepared: Prepared, net: Net, negation_rules: NegationRules | None) -> np.ndarray:
@@ -156,7 +151,7 @@ class BestEffort:
         self.front = Frontier(task)
         self.negation_rules = NegationRules(task.prepared) if task.prepared.strategy.automaton.negates else None
         self.net = budget_net(task.prepared, self.proxies, self.negation_rules)
-        taking = takes_rows(task.prepared.strategy.automaton)
+        taking = task.prepared.strategy.automaton.taking()
         self.costs = np.unique(self.net.costs[taking])
         self.reader = None
         self.explorer = Explorer(task.prepared.strategy.automaton, self.net, approx) if approx.budget is not None and approx.budget.explore else None

@@ -30,6 +30,7 @@ from sparkcep.engine.budget.saved_runs import (
     ShortRows,
     budget_schema,
     pending,
+    with_rows,
 )
 from sparkcep.engine.core.chunk import Chunk, Retained, Saved
 from sparkcep.engine.core.matches import MatchBatch
@@ -37,7 +38,6 @@ from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, RowsAtWa
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.stages.bundles import NO_BUNDLES, Bundles
 from sparkcep.engine.stages.describe_errors import DescribeErrors
-from sparkcep.kernels.budget.save_runs import L_COPY
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.frontier import traceback as finding
@@ -202,11 +202,11 @@ class _BestEffortStep:
         lone = kept.within(first)
         idle = chunk.going & (search.opens[:, layout.O_START] <= search.begin)
         lists, (intervals, steps) = state.unmeasured(search.kept, idle), search.measured_in
-        entries, copy = lists.entries.copy(), lists.copy.copy()
-        entries[:, 0] = kept.moved(entries[:, 0])
-        # A row before the last window is not retained, and the bundle that it ended is closed.
-        copy[:, 0] = np.where(copy[:, 0] >= np.repeat(first, np.diff(lists.until[:, L_COPY])[parts]), kept.moved(copy[:, 0]), NONE)
-        lists = lists._replace(entries=entries, copy=copy, until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
+        retained = np.zeros(chunk.parts, dtype=np.int64)
+        retained[parts] = first
+        # A match point before the last window is not retained, and the bundle that it ended is closed.
+        lists = with_rows(lists, lambda rows, of: np.where(rows >= retained[of], kept.moved(rows), NONE))
+        lists = lists._replace(until=lists.until[np.concatenate([[0], parts + 1])], saved=lists.saved[parts])
         return Saved(
             BudgetState(
                 rows=kept.sizes,

@@ -7,6 +7,7 @@ net only, so the net's fingerprint is saved with them. :mod:`sparkcep.kernels.bu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -158,9 +159,7 @@ class BudgetState:
         count, lists, short = len(self.rows), self.lists, self.short
         offsets = np.concatenate([[0], np.cumsum(self.rows)])
         sizes = np.diff(lists.until, axis=0)
-        entries, copy = lists.entries.copy(), lists.copy.copy()
-        entries[:, 0] -= np.repeat(offsets[:-1], sizes[:, L_ENTRIES])
-        copy[:, 0] = np.where(copy[:, 0] == NONE, NONE, copy[:, 0] - np.repeat(offsets[:-1], sizes[:, L_COPY]))
+        lists = with_rows(lists, lambda rows, parts: rows - offsets[parts])
         at = np.searchsorted(offsets, short.rows, side="right") - 1
         shorts = np.bincount(at, minlength=count)
         held = self.held.chosen(np.argsort(self.held.parts, kind="stable"))
@@ -180,7 +179,7 @@ class BudgetState:
         numbers = [self.known, self.next, self.number, self.lone, self.intervals, self.steps, self.worn, lists.saved]
         some = np.any([self.rows > 0, *(values != 0 for values in (*numbers[:4], lists.saved))], axis=0) | (sizes > 0).any(axis=1)
         floors, feedback = self.stays & self.floors.any(axis=1), self.feedback_of(count)
-        runs = zip(_RUN_LISTS | REFILL_LISTS, lists._replace(entries=entries, copy=copy)[:LISTS], sizes.T, WIDTHS, strict=True)
+        runs = zip(_RUN_LISTS | REFILL_LISTS, lists[:LISTS], sizes.T, WIDTHS, strict=True)
         return StateColumns(
             self.rows, {name: np.where(some, values, 0) for name, values in zip(_NUMBERS, numbers, strict=True)},
             {
@@ -233,11 +232,7 @@ class BudgetState:
         lists = without(lists, L_VALUES, parts[unlike])
         agents = lists.agents.copy()
         agents[np.repeat(unlike, np.diff(lists.until[:, L_AGENTS])), 2] = NONE
-        entries, copy = lists.entries.copy(), lists.copy.copy()
-        entries[:, 0] = rows[entries[:, 0]]
-        open = copy[:, 0] != NONE
-        copy[open, 0] = rows[copy[open, 0]]
-        return lists._replace(entries=entries, agents=agents, copy=copy)
+        return with_rows(lists._replace(agents=agents), lambda kept, _: rows[kept])
 
     def unmeasured(self, lists: SavedLists, idle: np.ndarray) -> SavedLists:
         """The lists that a step saves, with the earlier counts and values of idle partitions.
@@ -251,6 +246,17 @@ class BudgetState:
         agents[those, 2] = before.agents[np.repeat(idle, np.diff(before.until[:, L_AGENTS])), 2]
         lists = instead(lists._replace(agents=agents), L_VECTORS, idle, before)
         return instead(lists, L_VALUES, idle, before)
+
+
+def with_rows(lists: SavedLists, renumbered: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> SavedLists:
+    """Renumbers the rows of entries, and the last match points of open bundles. ``renumbered`` takes rows and their partitions."""
+    tables = {}
+    for name, kind in (("entries", L_ENTRIES), ("copy", L_COPY)):
+        tables[name] = table = lists[kind].copy()
+        there = np.flatnonzero(table[:, 0] != NONE)
+        parts = np.repeat(np.arange(len(lists.until) - 1), np.diff(lists.until[:, kind]))
+        table[there, 0] = renumbered(table[there, 0], parts[there])
+    return lists._replace(**tables)
 
 
 def without(lists: SavedLists, kind: int, parts: np.ndarray) -> SavedLists:
@@ -348,9 +354,7 @@ class _Restoring:
         check_numbers(allowed >= 0)
         self._check(tables, rows, intervals)
         self._check_refill(tables, rows)
-        entries, copy = tables.entries, tables.copy
-        entries[:, 0] += np.repeat(offsets, np.diff(tables.until[:, L_ENTRIES]))
-        copy[:, 0] += np.where(copy[:, 0] == NONE, 0, np.repeat(offsets, np.diff(tables.until[:, L_COPY])))
+        tables = with_rows(tables, lambda rows, parts: rows + offsets[parts])
         held = self._held(offsets, rows, cells // _MATCH, matches.reshape(-1, _MATCH), matched + np.repeat(offsets, sizes), labels, missing, allowed)
         short = ShortRows(at + np.repeat(offsets, shorts), left, coverage)
         floors = np.zeros((count, len(self.variables)), dtype=np.int64)

@@ -12,7 +12,7 @@ from sparkcep.compiler.net.net import E_AT_START, E_TARGET, E_VAR
 from sparkcep.kernels.budget.candidates import is_stopped
 from sparkcep.kernels.budget.features import code_of, feature_vector, when
 from sparkcep.kernels.budget.layout import A_CLASS, A_EDGE, Q_AGENTS, Q_SAVED, V_VISITS
-from sparkcep.kernels.budget.negation import blocked, distinguish
+from sparkcep.kernels.budget.negation import blocked, distinguish, run_begin
 from sparkcep.kernels.budget.q_learning import (
     G_ACTION,
     G_CLASS,
@@ -63,7 +63,7 @@ def _advances(i, place, e, row, agents, net, looking, negations, classes, runs, 
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
     if negations.some:
-        distinguish(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, negations)
+        distinguish(c, run_begin(place, e, row, net.edges, classes, negations), net.edges[e, E_TARGET], row, classes, negations)
     runs.run[c] = state[K_ENTRIES] - 1
     agents.alive[i, G_CLASS] = c
     agents.alive[i, G_STATE] = behind

@@ -146,16 +146,24 @@ def set_floor(low, negations):
 
 
 @embedded
-def distinguish(c, place, e, node, row, edges, classes, negations):
-    """Notes in ``classes.ends`` what distinguishes a class that took ``row`` by an edge from others of its node.
+def run_begin(place, e, row, edges, classes, negations):
+    """The first row that nothing before a run blocks; the partition's first row if nothing in the window does.
 
-    These are the first row that nothing before the run blocks, and a digest of what may block it later. The former is the
-    partition's first row if nothing in the window blocks. ``place`` is the class it comes from, NONE for a run that begins.
+    The run takes ``row`` by an edge. ``place`` is the class it comes from, NONE for a run that begins.
     """
-    at = negations.windows
-    free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, at]
+    if place != NONE:
+        return classes.ends[place, negations.windows]
+    free = free_from(e, row, edges, negations)
     # A row that is in no window with the first row of the run is in none with a later one.
-    classes.ends[c, at] = free if free > negations.backs[row] or place != NONE else partition_begin(negations)
+    return free if free > negations.backs[row] else partition_begin(negations)
+
+
+@embedded
+def distinguish(c, begin, node, row, classes, negations):
+    """Notes in ``classes.ends`` what distinguishes a class that took ``row`` from others of its node: ``begin``, see
+    :func:`run_begin`, and a digest of what may block it later."""
+    at = negations.windows
+    classes.ends[c, at] = begin
     h = BASIS
     if negations.closing[node] == 1:
         h = mixed(h, classes.until[c])

@@ -231,16 +231,22 @@ def _class_of(part, entry, low, high, saved_runs, net, looking, negations, class
         c = new_class(place, e, row, edges, looking, classes, state)
         classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
         if negations.some:
-            distinguish(c, place, e, target, row, edges, classes, negations)
-            if place == NONE:
-                # Rows of the window may have been dropped since the run began.
-                unblocked = saved_runs.before.entries[saved_runs.before.until[part, L_ENTRIES] + path[d], 2] == UNBLOCKED
-                classes.ends[c, negations.windows] = partition_begin(negations) if unblocked else free_from(e, row, edges, negations)
+            begin = classes.ends[place, negations.windows] if place != NONE else _saved_begin(part, path[d], e, row, saved_runs, edges, negations)
+            distinguish(c, begin, target, row, classes, negations)
         if place != NONE:
             give_back(place, classes, state)
         place = c
     runs.run[place] = entry
     return place
+
+
+@embedded
+def _saved_begin(part, entry, e, row, saved_runs, edges, negations):
+    """The begin of a run with this first entry, see :func:`run_begin`. Rows of its window may have been dropped."""
+    kept = saved_runs.before
+    if kept.entries[kept.until[part, L_ENTRIES] + entry, 2] == UNBLOCKED:
+        return partition_begin(negations)
+    return free_from(e, row, edges, negations)
 
 
 @kernel

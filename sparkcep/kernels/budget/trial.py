@@ -29,7 +29,7 @@ from sparkcep.kernels.budget.layout import (
     V_VISITS,
     VECTORS_FULL,
 )
-from sparkcep.kernels.budget.negation import completing, distinguish, free_from
+from sparkcep.kernels.budget.negation import completing, distinguish, run_begin
 from sparkcep.kernels.budget.save_runs import first_row, labelled
 from sparkcep.kernels.budget.utility import led_on, was_tried
 from sparkcep.kernels.common.hash_table import fill
@@ -133,8 +133,8 @@ def take_candidate(place, e, before, vector, utility_code, row, low, high, proxi
         learned.mark[entry] = NONE
     accepting = net.accept_end[target] if row + 1 == high else net.accept[target]
     if accepting != NONE and negations.some and not negations.late:
-        free = free_from(e, row, edges, negations) if place == NONE else classes.ends[place, negations.windows]
-        accepting = completing(np.int64(0), target, free, row, high, first_row(entry, row, runs), looking.windows, edges, negations)
+        begin = run_begin(place, e, row, edges, classes, negations)
+        accepting = completing(np.int64(0), target, begin, row, high, first_row(entry, row, runs), looking.windows, edges, negations)
     if accepting != NONE:
         if proxies and not negations.late:
             complete(np.int64(0), accepting, state[Q_DONE] == 0, edges, None, None, runs, state)
@@ -166,7 +166,7 @@ def try_candidate(i, part, row, low, high, count, proxies, arrays, state):
     c = new_class(place, e, row, net.edges, looking, classes, state)
     classes.until[c] = looking.windows[0, row] - 1 if place == NONE else classes.until[place]
     if negations.some:
-        distinguish(c, place, e, net.edges[e, E_TARGET], row, net.edges, classes, negations)
+        distinguish(c, run_begin(place, e, row, net.edges, classes, negations), net.edges[e, E_TARGET], row, classes, negations)
     runs.run[c] = state[K_ENTRIES] - 1
     classes.pending[count, 0] = c
     return count + 1
