@@ -20,17 +20,40 @@ import numpy as np
 from sparkcep.columns.blocks import Description
 from sparkcep.engine.arrange.held_columns import HeldColumn, byte_count, is_null, joined, taken
 
-_COPIES = 2  # of columns: their pieces, and all rows key by key
-_PLACES = 24  # bytes a row: the number of its key, its place, the row at a place
+_COPIES = 2  # of columns: their pieces, and all rows key by key; or rows of runs, and all of them
+_PLACE = 8  # bytes a row, of its place key by key
+_NUMBERS = 16  # bytes a row: two numbers of its key, the word they are made of
+_ORDER = 24  # bytes a row: its number, and what the sort of a key keeps
 _WORDS = 16  # bytes a row for the words of a column
 _WRITTEN_ROWS = 1 << 16  # that are copied at once when a run is written
 
 
 def needed_bytes(description: Description, columns: Sequence[HeldColumn]) -> int:
-    """Returns the memory that ordering these rows needs."""
-    used = [*description.keys, *(by.column for by in description.order)]
-    words = sum(not _has_words(columns[column]) for column in used) + (len(description.order) > 1) * len(description.order)
-    return _COPIES * byte_count(columns) + (_PLACES + _WORDS * words) * columns[0].rows
+    """Returns the memory that ordering these rows needs.
+
+    They are numbered by their keys, then placed key by key, then ordered. Each step gives up the memory of the one before.
+    """
+    held, rows = byte_count(columns), columns[0].rows
+    numbered = held + (_NUMBERS + _word_bytes(columns, description.keys)) * rows
+    longest = max((byte_count([column]) for column in columns if column.offsets is not None), default=0)  # joined before it is placed
+    placed = _COPIES * held + longest + _PLACE * rows
+    return max(numbered, placed, held + (_ORDER + _order_bytes(description, columns)) * rows)
+
+
+def _merge_bytes(description: Description, columns: Sequence[HeldColumn]) -> int:
+    """Returns the memory that these rows need when they are merged with others: rows of each run, and all of them."""
+    words = _word_bytes(columns, description.keys) + _order_bytes(description, columns)
+    return _COPIES * byte_count(columns) + (_ORDER + words) * columns[0].rows
+
+
+def _order_bytes(description: Description, columns: Sequence[HeldColumn]) -> int:
+    """Returns the bytes a row of words for ORDER BY. Several words are copied to be beside each other."""
+    order = [by.column for by in description.order]
+    return _word_bytes(columns, order) + (_WORDS * len(order) if len(order) > 1 else 0)
+
+
+def _word_bytes(columns: Sequence[HeldColumn], used: Sequence[int]) -> int:
+    return _WORDS * sum(not _has_words(columns[column]) for column in used)
 
 
 def _has_words(column: HeldColumn) -> bool:
@@ -87,7 +110,7 @@ class SortedRuns:
         self._last: list[HeldColumn] = []  # the last row that was written
         self._count = 0  # rows
         self.bytes = 0  # of the file
-        self._needed = 0  # to order all rows at once
+        self._needed = 0  # bytes to merge all rows at once
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -121,7 +144,7 @@ class SortedRuns:
             stored.append(_StoredColumn(values, nulls, offsets))
         self._runs[-1].parts.append(_Part(stored, count))
         self._count += count
-        self._needed += needed_bytes(self._description, columns)
+        self._needed += _merge_bytes(self._description, columns)
 
     def _append(self, array: np.ndarray) -> None:
         self._file.write(np.ascontiguousarray(array).data)
