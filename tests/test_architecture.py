@@ -511,7 +511,7 @@ def test_a_long_line_of_prose_is_found():
 JVM = PACKAGE / "spark" / "jvm"
 # Packages of org.sparkcep, lower first: each imports only packages before it. The extension itself is above all. Versions have the
 # classes that differ between versions of Spark.
-JAVA = ["catalyst", "errors", "rewriter", "parse", "functions", "budget", "stream", "aggregate", "exchange", "batch", "versions", "stream.exec", ""]
+JAVA = ["catalyst", "errors", "rewriter", "parse", "functions", "budget", "stream", "aggregate", "blocks", "exchange", "batch", "versions", "stream.exec", ""]
 SPARKS_OWN = "org.apache.spark.sql.execution.python.streaming"  # signatures for compilation only
 _OURS = re.compile(r"^import (?:static )?org\.sparkcep\.((?:[a-z]\w*\.)*)[A-Z]", re.MULTILINE)
 _FULL = re.compile(r"(?<![\w.\"])org\.sparkcep\.((?:[a-z]\w*\.)*)[A-Z]")

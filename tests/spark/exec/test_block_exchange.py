@@ -235,6 +235,34 @@ def test_long_values_of_few_rows(exchanged):
         exchanged.conf.unset("sparkcep.exchange.taskBytes")
 
 
+def test_adaptive_execution_brings_together_what_a_worker_can_hold(exchanged):
+    """Spark's own size for a task, 64 MB, is more than the worker can order in memory."""
+    coalesce = "spark.sql.adaptive.coalescePartitions"
+    settings = {f"{coalesce}.parallelismFirst": "false", f"{coalesce}.minPartitionSize": "1b", "spark.sql.shuffle.partitions": "4"}
+    before = {name: exchanged.conf.get(name) for name in settings}
+    query = f"SELECT * FROM {clause('PARTITION BY id', 'id')}"
+    tasks = {}
+    try:
+        for name, value in settings.items():
+            exchanged.conf.set(name, value)
+        for held in ("256m", "8"):
+            exchanged.conf.set("sparkcep.exchange.workerBytes", held)
+            tasks[held] = tasks_after_exchange(exchanged, query)
+    finally:
+        exchanged.conf.unset("sparkcep.exchange.workerBytes")
+        for name, value in before.items():
+            exchanged.conf.set(name, value)
+    assert tasks == {"256m": 1, "8": 4}
+
+
+def tasks_after_exchange(spark, query: str) -> int:
+    """Runs a query with one exchange. Returns how many tasks read it."""
+    made = spark.sql(query)
+    made.collect()
+    read = [node for _, node in nodes(made._jdf.queryExecution().executedPlan()) if node.nodeName() == "AQEShuffleRead"]
+    return read[0].partitionSpecs().size() if read else 4
+
+
 def test_two_clauses_with_the_same_keys_are_exchanged_once(exchanged):
     inner = f"SELECT `string`, `int`, id, place FROM {clause('PARTITION BY `string`', '`int`')}"
     query = f"SELECT * FROM ({inner}) MATCH_RECOGNIZE (PARTITION BY `string` ORDER BY place MEASURES LAST(id) AS l PATTERN (A A))"

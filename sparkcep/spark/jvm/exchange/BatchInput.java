@@ -11,6 +11,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.sparkcep.blocks.BlockPage;
+import org.sparkcep.blocks.DictionaryVector;
+import org.sparkcep.blocks.EntryValues;
 import scala.collection.immutable.Seq;
 
 /** Batches of columns, whose values become those of blocks. Spark's operators reuse a batch for the next rows. */
@@ -27,7 +30,6 @@ final class BatchInput implements BlockRows.Input {
   record Columns(int[] vectors, Seq<Expression> computed, Expression condition, Seq<Attribute> batch, int source)
       implements Serializable {}
 
-  private static final int FIRST_ENTRIES = 256;
   private static final int TEXT_ROWS = 256; // that are added before memory is asked for: a batch may have few strings, many times
 
   private final Iterator<ColumnarBatch> batches;
@@ -36,8 +38,7 @@ final class BatchInput implements BlockRows.Input {
   private final BasePredicate condition;
   private final DictionaryVector[] texts; // of each column of a batch; null if it has no strings
   private final int source;
-  private UnsafeRow[] ofEntries = {}; // computed values of the entries of the source's dictionary
-  private int changes; // of this dictionary
+  private final EntryValues ofEntries; // of the source
   private ColumnarBatch batch;
   private int[] rows = {}; // of the batch, that fulfil the condition
   private int count; // of rows
@@ -53,6 +54,7 @@ final class BatchInput implements BlockRows.Input {
       condition.initialize(partition);
     }
     source = columns.source();
+    ofEntries = new EntryValues(computed, columns.computed().length());
     texts = new DictionaryVector[columns.batch().length()];
     for (int i = 0; i < texts.length; i++) {
       texts[i] = columns.batch().apply(i).dataType().equals(DataTypes.StringType) ? new DictionaryVector() : null;
@@ -79,10 +81,6 @@ final class BatchInput implements BlockRows.Input {
       if (texts[i] != null && texts[i].read(columns[i])) {
         columns[i] = texts[i];
       }
-    }
-    if (source >= 0 && columns[source] == texts[source] && changes != texts[source].changes()) {
-      changes = texts[source].changes();
-      ofEntries = new UnsafeRow[FIRST_ENTRIES];
     }
     return new ColumnarBatch(columns, given.numRows());
   }
@@ -111,32 +109,36 @@ final class BatchInput implements BlockRows.Input {
         page.column(i).add(batch.column(vectors[i]), rows, next, some, first);
       }
     }
-    DictionaryVector keys = source >= 0 && batch.column(source) == texts[source] ? texts[source] : null;
-    boolean isNullable = keys != null && keys.hasNull();
-    for (int i = 0; i < some; i++) {
-      int at = rows[next + i];
-      UnsafeRow row = keys == null || isNullable && keys.isNullAt(at) ? computed.apply(batch.getRow(at)) : ofEntry(keys, at);
-      int place = 0;
-      for (int c = 0; c < vectors.length; c++) {
-        if (vectors[c] < 0) {
-          page.column(c).add(row, place++, first + i);
-        }
-      }
-      page.added(row.getInt(place));
+    if (source >= 0 && batch.column(source) == texts[source] && ofEntries.read(texts[source], batch, rows, next, some)) {
+      addEntries(page, some);
+    } else {
+      addComputed(page, some);
     }
     next += some;
   }
 
-  /** Returns the computed values of a row, which depend on nothing but an entry of the source's dictionary. */
-  private UnsafeRow ofEntry(DictionaryVector keys, int row) {
-    int entry = keys.entry(row);
-    if (entry >= DictionaryVector.MOST) {
-      return computed.apply(batch.getRow(row));
+  /** Adds computed values column by column. */
+  private void addEntries(BlockPage page, int some) {
+    int value = 0;
+    for (int c = 0; c < vectors.length; c++) {
+      if (vectors[c] < 0) {
+        page.column(c).add(ofEntries, value++, some, page.rows());
+      }
     }
-    ofEntries = DictionaryVector.withRoom(ofEntries, entry);
-    if (ofEntries[entry] == null) {
-      ofEntries[entry] = computed.apply(batch.getRow(row)).copy();
+    page.added(ofEntries, value, some);
+  }
+
+  /** Adds computed values row by row. */
+  private void addComputed(BlockPage page, int some) {
+    for (int i = 0; i < some; i++) {
+      UnsafeRow row = computed.apply(batch.getRow(rows[next + i]));
+      int value = 0;
+      for (int c = 0; c < vectors.length; c++) {
+        if (vectors[c] < 0) {
+          page.column(c).add(row, value++, page.rows());
+        }
+      }
+      page.added(row.getInt(value));
     }
-    return ofEntries[entry];
   }
 }

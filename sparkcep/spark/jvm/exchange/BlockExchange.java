@@ -36,10 +36,12 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.python.MapInArrowExec;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
+import org.sparkcep.blocks.ColumnType;
 import org.sparkcep.catalyst.Clustered;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.ExtensionJar;
@@ -59,6 +61,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * exchange replaces that node, and not the node below it.
  */
 public final class BlockExchange extends Rule<SparkPlan> {
+  private static final int OF_WORKER = 8; // bytes of a worker for one that is exchanged: blocks are compressed, and copied once
+
   @Override
   public SparkPlan apply(SparkPlan plan) {
     return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof MapInArrowExec, node -> replaced((MapInArrowExec) node)));
@@ -96,9 +100,16 @@ public final class BlockExchange extends Rule<SparkPlan> {
     Partitioning by = partitions == 1
         ? SinglePartition$.MODULE$
         : new HashPartitioning(Scala.seq(List.<Expression>of((Expression) output.get(0))), partitions);
-    SparkPlan exchange = linked((SparkPlan) Reflection.construct(ShuffleExchangeExec.class.getName(), by, made, below.exchange().shuffleOrigin()), node);
+    SparkPlan exchange = linked(
+        (SparkPlan) Reflection.construct(ShuffleExchangeExec.class.getName(), by, made, below.exchange().shuffleOrigin(), advisory(below.exchange())), node);
     SparkPlan keyed = linked(new KeyedBlocks(Scala.seq(below.keys()), exchange), node);
     return linked(new SearchBlocksExec((MapInArrowExec) operator.withNewChildren(Scala.seq(List.of(keyed))), keyed), node);
+  }
+
+  /** Returns how many bytes adaptive execution may bring together for one task, so that its worker can order the rows in memory. */
+  private static Option<Object> advisory(ShuffleExchangeExec rows) {
+    long session = (long) rows.conf().getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES());
+    return Option.apply(Math.max(1, Math.min(session, Configured.workerBytes() / OF_WORKER)));
   }
 
   /** Returns the operator over the same plan, in which {@link Clustered} says why rows are exchanged. */

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.util.TaskCompletionListener;
+import org.sparkcep.blocks.BlockPage;
 
 /** The blocks of a task's rows. Collects rows within a budget of memory, and then returns their blocks, partition by partition. */
 final class BlockRows implements Iterator<InternalRow> {

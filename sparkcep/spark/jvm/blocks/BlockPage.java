@@ -1,4 +1,4 @@
-package org.sparkcep.exchange;
+package org.sparkcep.blocks;
 
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.Platform;
  * and bytes of the block (int32 each); the description; for each column a byte that says which rows are NULL ({@link
  * ColumnBuffer.Nulls}); the columns ({@link ColumnBuffer}). columns/blocks.py reads it.
  */
-final class BlockPage {
+public final class BlockPage {
   static final int MARK = 0x33626373; // "scb3"
   static final int FIRST_ROWS = 256;
   private static final int BLOCK_ROWS = 1 << 16;
@@ -38,7 +38,7 @@ final class BlockPage {
    * @param input the columns of blocks, and last the target partition
    * @param fields the fields of an output row: number, block, and then NULLs
    */
-  BlockPage(StructType input, int partitions, byte[] description, int fields) {
+  public BlockPage(StructType input, int partitions, byte[] description, int fields) {
     this.description = description;
     this.fields = fields;
     this.partitions = partitions;
@@ -51,12 +51,12 @@ final class BlockPage {
     targets = new int[FIRST_ROWS];
   }
 
-  int rows() {
+  public int rows() {
     return rows;
   }
 
   /** Doubles the room for rows. */
-  void grow() {
+  public void grow() {
     int room = 2 * targets.length;
     targets = Arrays.copyOf(targets, room);
     for (ColumnBuffer column : columns) {
@@ -65,7 +65,7 @@ final class BlockPage {
   }
 
   /** Returns the bytes of all arrays, with those that {@link #take} will need. */
-  long bytes() {
+  public long bytes() {
     long sum = 8L * targets.length;
     for (ColumnBuffer column : columns) {
       sum += column.bytes();
@@ -74,17 +74,17 @@ final class BlockPage {
   }
 
   /** Returns how many rows can be added before the page must grow. */
-  int space() {
+  public int space() {
     return targets.length - rows;
   }
 
   /** Whether there are values of their own lengths. */
-  boolean hasTexts() {
+  public boolean hasTexts() {
     return texts.length > 0;
   }
 
   /** Whether values of their own lengths needed more room since the last call. */
-  boolean hasGrown() {
+  public boolean hasGrown() {
     boolean found = false;
     for (ColumnBuffer text : texts) {
       found |= text.hasGrown();
@@ -93,12 +93,12 @@ final class BlockPage {
   }
 
   /** Returns the values of a column, which are added before the page's rows are ({@link #added}). */
-  ColumnBuffer column(int i) {
+  public ColumnBuffer column(int i) {
     return columns[i];
   }
 
   /** Adds a row: the values of the columns, and last the target partition. */
-  void add(UnsafeRow row) {
+  public void add(UnsafeRow row) {
     for (int i = 0; i < columns.length; i++) {
       columns[i].add(row, i, rows);
     }
@@ -106,12 +106,18 @@ final class BlockPage {
   }
 
   /** Adds a row whose values were added. */
-  void added(int target) {
+  public void added(int target) {
     targets[rows++] = target;
   }
 
+  /** Adds {@code count} rows whose values were added. The target partition is a computed value. */
+  public void added(EntryValues entries, int value, int count) {
+    entries.copy(value, count, targets, rows);
+    rows += count;
+  }
+
   /** Ends adding: blocks can be taken. Rows of a target partition keep their order (counting sort). */
-  void close() {
+  public void close() {
     bounds = new int[partitions + 1];
     for (int i = 0; i < rows; i++) {
       bounds[targets[i] + 1]++;
@@ -132,7 +138,7 @@ final class BlockPage {
    * Returns the next block as a row: the number in {@code numbers} of its target partition, and its bytes. Returns null after the
    * last one; then rows can be added again.
    */
-  UnsafeRow take(int[] numbers) {
+  public UnsafeRow take(int[] numbers) {
     if (next == rows) {
       order = null;
       rows = 0;

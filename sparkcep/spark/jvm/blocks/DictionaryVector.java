@@ -1,4 +1,4 @@
-package org.sparkcep.exchange;
+package org.sparkcep.blocks;
 
 import java.lang.reflect.Field;
 import java.util.Arrays;
@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Strings of a vector that has a dictionary, as Spark reads them from Parquet. Spark decodes a string in each row, and copies it;
  * here an entry of the dictionary is decoded once.
  */
-final class DictionaryVector extends ColumnVector {
+public final class DictionaryVector extends ColumnVector {
   /** Entries that are kept. Parquet writes fewer into a dictionary, unless a setting says otherwise. */
   static final int MOST = 1 << 17;
 
@@ -26,12 +26,12 @@ final class DictionaryVector extends ColumnVector {
   private int changes;
   private UTF8String[] texts = new UTF8String[FIRST];
 
-  DictionaryVector() {
+  public DictionaryVector() {
     super(DataTypes.StringType);
   }
 
   /** Reads a vector of strings from now on. Returns false if it has no dictionary; then it cannot be read here. */
-  boolean read(ColumnVector next) {
+  public boolean read(ColumnVector next) {
     if (!(next instanceof WritableColumnVector given && given.hasDictionary())) {
       return false;
     }
@@ -56,11 +56,6 @@ final class DictionaryVector extends ColumnVector {
     return entries.getDictId(row);
   }
 
-  /** Returns the values of entries, with room for this one. */
-  static <T> T[] withRoom(T[] values, int entry) {
-    return entry < values.length ? values : Arrays.copyOf(values, Math.max(entry + 1, 2 * values.length));
-  }
-
   @Override
   public UTF8String getUTF8String(int row) {
     if (vector.isNullAt(row)) {
@@ -70,7 +65,9 @@ final class DictionaryVector extends ColumnVector {
     if (entry >= MOST) {
       return vector.getUTF8String(row);
     }
-    texts = withRoom(texts, entry);
+    if (entry >= texts.length) {
+      texts = Arrays.copyOf(texts, Math.max(entry + 1, 2 * texts.length));
+    }
     UTF8String text = texts[entry];
     if (text == null) {
       text = vector.getUTF8String(row).copy();

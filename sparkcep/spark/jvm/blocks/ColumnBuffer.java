@@ -1,4 +1,4 @@
-package org.sparkcep.exchange;
+package org.sparkcep.blocks;
 
 import java.math.BigInteger;
 import java.util.Arrays;
@@ -18,7 +18,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * then the values, or for values of their own lengths the ends of the values (int32) and the bytes of all of them. The slot of a
  * NULL has zeros, or no bytes. Nothing is written of a column whose values are all NULL.
  */
-final class ColumnBuffer {
+public final class ColumnBuffer {
   /** Which values of a block's column are NULL. The number of each is part of the format. */
   enum Nulls { NONE, SOME, ALL }
 
@@ -79,7 +79,7 @@ final class ColumnBuffer {
   }
 
   /** Adds a value of a row as that of the row {@code at}. */
-  void add(UnsafeRow row, int column, int at) {
+  public void add(UnsafeRow row, int column, int at) {
     boolean isNull = row.isNullAt(column);
     if (isNull) {
       markNull(at);
@@ -101,7 +101,7 @@ final class ColumnBuffer {
   }
 
   /** Adds values of a vector as those of the rows from {@code at} on. {@code rows} lists the values' rows, from {@code from} on. */
-  void add(ColumnVector vector, int[] rows, int from, int count, int at) {
+  public void add(ColumnVector vector, int[] rows, int from, int count, int at) {
     if (vector.hasNull()) {
       for (int i = 0; i < count; i++) {
         if (vector.isNullAt(rows[from + i])) {
@@ -126,6 +126,23 @@ final class ColumnBuffer {
         }
       }
     }
+  }
+
+  /** Adds a computed value of the rows that {@code entries} has read as those of the rows from {@code at} on. */
+  public void add(EntryValues entries, int value, int count, int at) {
+    int width = written.width();
+    if (width != 8 && width != 4) { // mostly the rest of a key, which is NULL
+      for (int i = 0; i < count; i++) {
+        add(entries.row(i), value, at + i);
+      }
+      return;
+    }
+    for (int i = 0; i < count; i++) {
+      if (entries.isNull(value, i)) {
+        markNull(at + i);
+      }
+    }
+    entries.copy(value, width, count, values, BYTES + (long) width * at);
   }
 
   private void markNull(int at) {

@@ -1,4 +1,4 @@
-package org.sparkcep.exchange;
+package org.sparkcep.blocks;
 
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
@@ -21,9 +21,9 @@ import org.apache.spark.sql.types.TimestampType;
  * How a column of a type is written into a block: its name in the block's header, which columns/blocks.py reads, and the width of a
  * value in bytes. A width of 0 means that values have their own lengths.
  */
-record ColumnType(String name, int width) {
+public record ColumnType(String name, int width) {
   /** Returns how a type is written; null if blocks cannot hold it. */
-  static ColumnType of(DataType type) {
+  public static ColumnType of(DataType type) {
     if (type instanceof LongType) {
       return new ColumnType("int64", 8);
     } else if (type instanceof IntegerType) {

@@ -1,4 +1,4 @@
-package org.sparkcep.exchange;
+package org.sparkcep.blocks;
 
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;

@@ -1,0 +1,111 @@
+package org.sparkcep.blocks;
+
+import java.util.Arrays;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Computed values that depend on one column of strings with a dictionary. They are computed once for each entry, and once for NULL.
+ *
+ * <p>Example: rows with the entries 3, 3, 0 and the value {@code hash(symbol)} have the slots 4, 4, 1, and two hashes are computed.
+ * Slot 0 is for NULL.
+ */
+public final class EntryValues {
+  private static final int FIRST = 256;
+
+  private final UnsafeProjection computed;
+  private final int count; // of computed values
+  private UnsafeRow[] rows; // the computed values by slot; null where they are missing
+  private long[][] fixed; // of each computed value the bytes by slot, if it has at most eight
+  private boolean[][] nulls; // of each computed value, whether it is NULL, by slot
+  private int[] slots = {}; // of the rows that were read
+  private int changes = -1; // of the dictionary
+
+  public EntryValues(UnsafeProjection computed, int count) {
+    this.computed = computed;
+    this.count = count;
+  }
+
+  /**
+   * Computes the values of these rows that are missing. Returns false if a row's entry has a number that is too large to be kept;
+   * then the rows were not read.
+   *
+   * @param keys the column of strings in the batch
+   * @param from the first of the {@code some} rows in {@code of}
+   */
+  public boolean read(DictionaryVector keys, ColumnarBatch batch, int[] of, int from, int some) {
+    if (changes != keys.changes()) {
+      changes = keys.changes();
+      rows = new UnsafeRow[FIRST];
+      fixed = new long[count][FIRST];
+      nulls = new boolean[count][FIRST];
+    }
+    if (slots.length < some) {
+      slots = new int[some];
+    }
+    boolean hasNull = keys.hasNull();
+    for (int i = 0; i < some; i++) {
+      int row = of[from + i];
+      int slot = hasNull && keys.isNullAt(row) ? 0 : keys.entry(row) + 1;
+      if (slot > DictionaryVector.MOST) {
+        return false;
+      }
+      if (slot >= rows.length || rows[slot] == null) {
+        compute(slot, batch, row);
+      }
+      slots[i] = slot;
+    }
+    return true;
+  }
+
+  private void compute(int slot, ColumnarBatch batch, int row) {
+    if (slot >= rows.length) {
+      int room = Math.max(slot + 1, 2 * rows.length);
+      rows = Arrays.copyOf(rows, room);
+      for (int i = 0; i < count; i++) {
+        fixed[i] = Arrays.copyOf(fixed[i], room);
+        nulls[i] = Arrays.copyOf(nulls[i], room);
+      }
+    }
+    UnsafeRow found = computed.apply(batch.getRow(row)).copy();
+    rows[slot] = found;
+    for (int i = 0; i < count; i++) {
+      nulls[i][slot] = found.isNullAt(i);
+      fixed[i][slot] = nulls[i][slot] ? 0 : found.getLong(i);
+    }
+  }
+
+  /** Returns the computed values of the {@code i}-th row that was read. */
+  UnsafeRow row(int i) {
+    return rows[slots[i]];
+  }
+
+  /** Whether a computed value of the {@code i}-th row that was read is NULL. */
+  boolean isNull(int value, int i) {
+    return nulls[value][slots[i]];
+  }
+
+  /** Copies a computed value of the first rows that were read into an array of bytes. {@code width}: bytes of a value, 4 or 8. */
+  void copy(int value, int width, int some, byte[] out, long at) {
+    long[] found = fixed[value];
+    if (width == 8) {
+      for (int i = 0; i < some; i++, at += 8) {
+        Platform.putLong(out, at, found[slots[i]]);
+      }
+    } else {
+      for (int i = 0; i < some; i++, at += 4) {
+        Platform.putInt(out, at, (int) found[slots[i]]);
+      }
+    }
+  }
+
+  /** Copies an integer of the first rows that were read, from the place {@code at} on. */
+  void copy(int value, int some, int[] out, int at) {
+    long[] found = fixed[value];
+    for (int i = 0; i < some; i++) {
+      out[at + i] = (int) found[slots[i]];
+    }
+  }
+}
