@@ -353,7 +353,7 @@ def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str
 
     def fail(column: str, what: str, place: dict | None = None) -> ClauseError:
         text = texts.get(column) or column
-        instead = "COLLATE UTF8_BINARY after the strings in it" if column in nested else f"{text} COLLATE UTF8_BINARY{'' if text.lower().startswith('lower(') else '; lower() around the string ignores case'}"
+        instead = "COLLATE UTF8_BINARY after the strings in it" if column in nested else f"{text} COLLATE UTF8_BINARY{_ignoring(collations[column], text)}"
         message = f"strings of collation {collations[column]} cannot {what}, as {text} is. Write {instead}"
         place = place or (of_pattern if column in texts else {"fragment": column})
         return ClauseError("COLLATION", message, sqlstate=UNSUPPORTED, **place)
@@ -375,6 +375,20 @@ def _check_collations(plan: Plan, collations: dict[str, str], texts: Mapping[str
     for _, spec in plan.leaves:
         if spec.kind == "agg" and spec.function in ("min", "max") and spec.column in collations:
             raise fail(spec.column, "be aggregated by MIN or MAX")
+
+
+# function -> what it leaves out of a comparison, and parts of the names of collations that do so, too
+_IGNORING = {"lower": ("case", ("LCASE", "_CI")), "rtrim": ("trailing spaces", ("_RTRIM",))}
+
+
+def _ignoring(collation: str, text: str) -> str:
+    """Returns advice about functions around the string that compare as the collation does, but for those that ``text`` has."""
+    name, text = collation.upper(), text.lower()
+    return "".join(
+        f"; {function}() around the string ignores {ignored}"
+        for function, (ignored, marks) in _IGNORING.items()
+        if any(mark in name for mark in marks) and f"{function}(" not in text
+    )
 
 
 def _compared_columns(tree: tuple) -> set[str]:
