@@ -1,8 +1,8 @@
 """``python -m tests.benchmarks [PART] [--rows N] [--json FILE] ...``: kernels, whole queries, the suite of query shapes
-(docs/benchmarks.md), the experiments of the papers (sase, acep, cpr, afa, budget), many open partitions, sliding windows, streams,
-statements of the shell, the first query of a session, the rewriting of statements, the language server, a cluster of one and of two
-workers, aggregates of long matches, unfinished matches, the answers of sparkcep.why, and the V pattern beside
-DuckDB and Polars."""
+(docs/benchmarks.md), the goals of columns through the exchange, the experiments of the papers (sase, acep, cpr, afa, budget), many
+open partitions, sliding windows, streams, statements of the shell, the first query of a session, the rewriting of statements, the
+language server, a cluster of one and of two workers, aggregates of long matches, unfinished matches, the answers of sparkcep.why,
+and the V pattern beside DuckDB and Polars."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ SASE_SHARE = 5  # sase takes one in so many of the rows
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "sequences", "unfinished", "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=["kernels", "query", "suite", "sase", "acep", "cpr", "afa", "budget", "open", "sliding", "streams", "shell", "cold", "rewriting", "editor", "cluster", "aggregates", "why", "elsewhere", "exchange", "sequences", "unfinished", "all"], default="all")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
     parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
-    parser.add_argument("--shapes", help="suite, and streams by itself: names of shapes with commas between them; aggregates: a regular expression of cases; all unless told")
+    parser.add_argument("--shapes", help="suite, and exchange and streams by themselves: names of shapes with commas between them; aggregates: a regular expression of cases; all unless told")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, 1000 as often as Zipf has it, or symbols of eight rows each")
     parser.add_argument("--partitions", type=int, default=4, help="suite: partitions of an exchange")
     parser.add_argument("--ways", default="floor,sparkcep,rows,plain", help="suite: which of these ways are measured")
     parser.add_argument("--figure", choices=["8d"], help="sase: this figure alone")
     parser.add_argument("--time", action="store_true", help="budget: by time instead of checks")
-    parser.add_argument("--repeats", type=int, default=5, help="suite, cold, and aggregates and streams by themselves: rounds that count")
+    parser.add_argument("--repeats", type=int, default=5, help="suite, exchange, cold, and aggregates and streams by themselves: rounds that count")
     parser.add_argument("--flink", metavar="PYTHON", help="streams: a Python that has apache-flink, whose MATCH_RECOGNIZE takes the same rows")
-    parser.add_argument("--plots", help="suite: folder of its plots; a half, a fifth and a tenth of the rows are measured too")
+    parser.add_argument("--plots", help="suite and exchange: folder of their plots; for suite a half, a fifth and a tenth of the rows are measured too")
     options = parser.parse_args()
     if options.rows < 10 or options.repeats < 1:
         parser.error("needed: at least 10 rows and 1 repeat")
-    if options.shapes and options.part != "streams":
+    if options.shapes and options.part not in ("streams", "exchange"):
         try:
             chosen(options.shapes)
         except ValueError as error:
@@ -65,6 +65,10 @@ def main() -> None:
         results["suite"] = suite.run(
             options.rows, names=options.shapes, data=options.data, repeats=options.repeats, plots=options.plots, partitions=options.partitions, ways=options.ways.split(",")
         )
+    if options.part in ("exchange", "all"):
+        from . import exchange
+
+        results["exchange"] = exchange.run(options.shapes.split(",") if options.shapes and options.part == "exchange" else (), options.repeats, options.plots)
     if options.part in ("sase", "all"):
         of_figure = options.part == "sase" and options.figure is not None
         results["sase"] = sase.figure_8d(options.rows // SASE_SHARE) if of_figure else sase.run(options.rows // SASE_SHARE, options.figures)

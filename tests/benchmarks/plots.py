@@ -62,3 +62,24 @@ def _grid(sizes: dict, value, label: str, path: Path) -> None:
         if i == 0:
             axes.legend()
     figure.savefig(path, dpi=120)
+
+
+def draw_growth(seconds: dict[int, dict[str, list[float]]], path: Path) -> None:
+    """A picture of how seconds grow with the rows. ``seconds``: million rows -> ``floor`` and ``clause`` -> seconds of each round."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import ScalarFormatter
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.add_subplot(title="V pattern over 1,000 symbols", xscale="log", yscale="log", xlabel="million rows", ylabel="seconds")
+    millions = sorted(seconds)
+    medians = {way: [statistics.median(seconds[m][way]) for m in millions] for way in ("floor", "clause")}
+    for way, label, colour in (("floor", "Spark's exchange and sort", COLOURS["floor"]), ("clause", "sparkcep", COLOURS["sparkcep"])):
+        axes.plot(millions, medians[way], marker="o", label=label, color=colour)
+    first = medians["clause"][0] / millions[0]
+    axes.plot(millions, [first * m for m in millions], linestyle="dotted", label="linear", color=COLOURS["sparkcep"])
+    axes.set_xticks(millions, [str(m) for m in millions], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
