@@ -66,6 +66,10 @@ def test_matches_are_shown_below_their_rows():
     assert str(sparkcep.preview("A B", "B A")).endswith("no match")
 
 
+def test_rows_may_have_one_time():
+    assert [match.taken for match in sparkcep.preview("A B", "A@5 B@5").matches] == [((1, "A"), (2, "B"))]
+
+
 @pytest.mark.parametrize(
     ("text", "rows", "said"),
     [

@@ -92,6 +92,28 @@ def test_changes_that_make_no_sense(seed):
         assert raised.value.error_class == f"SPARKCEP.{kind}", changes
 
 
+def change(at, op, id, v, w=1):
+    return {"at": at, "op": op, "id": id, "v": v, "w": w, "s": "a", "n": id}
+
+
+def test_a_lower_punctuation_takes_no_promise_back():
+    text = "PARTITION BY p ORDER BY id MEASURES LAST(id) AS a AUTOMATON (STATE q1 FINAL ARC FROM q0 TO q1) CHANGES IN op ARRIVAL BY at PUNCTUATE BY w"
+    begin = [change(1, "insert", 9, 0), change(2, "punctuate", 8, 0), change(3, "punctuate", 3, 0)]
+    assert run(text, {1: [*begin, change(4, "insert", 8, 0), change(5, "insert", 7, 0, 2)]}) == {1: [{"a": 7}, {"a": 8}, {"a": 9}]}
+    with pytest.raises(MatchRuntimeError) as raised:
+        run(text, {1: [*begin, change(4, "insert", 7, 0)]})
+    assert raised.value.error_class == "SPARKCEP.LATE_ROW"
+
+
+def test_negative_zero_changes_no_match():
+    """A match with 0.0 that becomes one with -0.0 is the same match, as GROUP BY has it."""
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS m_change, CHANGED_BY() AS m_by, r AS m_r
+        AUTOMATON (REGISTER r DOUBLE STATE q2 FINAL ARC FROM q0 TO q1 WHEN v = 0 SET r = 0 ARC FROM q1 TO q1 WHEN v < 0 SET r = r * v ARC FROM q1 TO q2 WHEN v = 5)
+        CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    found = run(text, {1: [change(1, "insert", 1, 0), change(2, "insert", 3, 5), change(3, "insert", 2, -1)]})
+    assert found == {1: [{"m_change": "insert", "m_by": 2, "m_r": 0.0}]}
+
+
 def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None, punctuations=False):
     ahead = rng.choice((None, None, None, 0, 2)) if by is None or rng.random() < 0.1 else None
     speculate = rng.choice(("", " SPECULATE ALL")) if ahead is None else f" SPECULATE {ahead or 'NONE'}"

@@ -173,6 +173,7 @@ REFUSED = {
     "a limit": (f"SELECT * FROM (SELECT * FROM {BIG} LIMIT 900000) MATCH_RECOGNIZE ({RARE})", "more than a scan (GlobalLimit)"),
     "a sample": (f"SELECT * FROM (SELECT * FROM {BIG} TABLESAMPLE (90 PERCENT)) MATCH_RECOGNIZE ({RARE})", "more than a scan (Sample)"),
     "chance": (f"SELECT * FROM {BIG.replace('id % 100 AS', 'CAST(rand() * 100 AS INT) AS')} MATCH_RECOGNIZE ({RARE})", "not the same at each read"),
+    "a query in a condition": (f"SELECT * FROM (SELECT * FROM {BIG} WHERE u > (SELECT max(id) FROM range(9))) MATCH_RECOGNIZE ({RARE})", "condition holds a query"),
     "a join": (f"SELECT * FROM ({BIG[1:-1]} JOIN range(900000) USING (id)) MATCH_RECOGNIZE ({RARE})", "more than a scan (Join)"),
     "a clause within": (f"SELECT * FROM (SELECT *, 1 AS v FROM {BIG} MATCH_RECOGNIZE (PARTITION BY k ORDER BY t MEASURES A.t AS t PATTERN (A))) MATCH_RECOGNIZE ({RARE})", "search twice"),
     "a view": (f"CREATE TEMPORARY VIEW prefilter_view AS SELECT * FROM {BIG} MATCH_RECOGNIZE ({RARE})", "stored and runs later"),

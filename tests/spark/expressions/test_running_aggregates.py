@@ -193,6 +193,28 @@ def queried(calls: list[tuple[str, str, str]]) -> list[str]:
     return [f"SELECT o, {', '.join(plain)} FROM twin GROUP BY o", *queries]
 
 
+def test_percentiles_and_distinct_values_of_neighbouring_matches(spark):
+    """What the extension keeps of a match does not reach into the next match of its task."""
+    values, parts = {g: [5, 1, 4, 1, 3, 2, 5, 2, 9, 4, 8][g:] for g in range(6)}, (0.0, 0.25, 0.5, 0.9, 1.0)
+    spark.createDataFrame([(g, i, x) for g, own in values.items() for i, x in enumerate(own)], "g INT, id INT, x BIGINT").createOrReplaceTempView("neighbours")
+
+    def at(ordered: list[int], part: float) -> float:
+        place = part * (len(ordered) - 1)
+        low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+        return low + (high - low) * (place - math.floor(place))
+
+    wanted = {
+        (g, i): ([at(sorted(own[: i + 1]), part) for part in parts], len({*own[: i + 1]}), sum({*own})) for g, own in values.items() for i in range(len(own))
+    }
+    query = f"""SELECT g, id, p, d, f FROM neighbours MATCH_RECOGNIZE (PARTITION BY g ORDER BY id
+        MEASURES percentile(x, array{parts}) AS p, count(DISTINCT x) AS d, FINAL sum(DISTINCT x) AS f ALL ROWS PER MATCH PATTERN (A+))"""
+    for route, setting in ROUTES.items():
+        spark.conf.set("sparkcep.mapInArrow", setting)
+        found = {(row.g, row.id): (row.p, row.d, row.f) for row in spark.sql(query).collect()}
+        spark.conf.unset("sparkcep.mapInArrow")
+        assert found.keys() == wanted.keys() and all(alike(found[row], wanted[row]) for row in wanted), (route, found)
+
+
 MIXED = """SELECT * FROM plain MATCH_RECOGNIZE (PARTITION BY g ORDER BY id
   MEASURES stddev(x) AS s, FINAL median(x) AS m, count(DISTINCT x) AS d, array_agg(DISTINCT A.x) AS l, listagg(B.c) AS t, MATCH_NUMBER() AS n,
     FINAL max_by(c, x) FILTER (WHERE x > 1) AS b, mode() WITHIN GROUP (ORDER BY x) AS o, sum(DISTINCT x) AS u, CASE WHEN x > 2 THEN FINAL skewness(x) END AS k

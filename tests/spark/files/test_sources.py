@@ -7,8 +7,9 @@ import gzip
 
 import pytest
 
+from sparkcep.spark.files import sources as reading
 from sparkcep.spark.files.results import write
-from sparkcep.spark.files.sources import SourceError, define, ordered_by_letters, sources
+from sparkcep.spark.files.sources import SourceError, define, opened, ordered_by_letters, sources
 from tests.selection import one_in
 
 PLAIN = "id,price\n1,3.5\n2,2.5\n"
@@ -129,3 +130,15 @@ def test_a_table_that_cannot_be_read_is_named(spark, tmp_path):
     (tmp_path / "lake" / "_delta_log").mkdir(parents=True)
     with pytest.raises(SourceError, match="its package is missing"):
         defined(spark, tmp_path / "lake")
+
+
+def test_a_text_that_the_sample_cuts_does_not_reach_over_lines(spark, tmp_path, monkeypatch):
+    """A file that is read as texts over several lines is read by one task."""
+    (tmp_path / "notes.csv").write_text('id,note\n1,"a b"\n2,"c d"\n')
+    monkeypatch.setattr(reading, "_SAMPLE", len('id,note\n1,"a b"\n2,"c'))
+    (source,) = sources([f"given={tmp_path / 'notes.csv'}"], [])
+    found = opened(spark, source, print)
+    assert "multiLine" not in found.options and found.frame.collect() == [(1, "a b"), (2, "c d")]
+    monkeypatch.undo()
+    (tmp_path / "notes.csv").write_text('id,note\n1,"a\nb"\n2,"c d"\n')
+    assert opened(spark, source, print).frame.collect() == [(1, "a\nb"), (2, "c d")]

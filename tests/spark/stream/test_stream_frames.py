@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
@@ -18,6 +19,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import ParseException, StreamingQueryException  # noqa: E402
 
 import sparkcep  # noqa: E402
+from sparkcep.plan.scope import RANK  # noqa: E402
 from sparkcep.spark.report.bucket_report import under_way  # noqa: E402
 from sparkcep.spark.stream.frames.ranks import best  # noqa: E402
 from sparkcep.spark.stream.progress import figures  # noqa: E402
@@ -80,6 +82,13 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     expected = wanted(spark, source, statement)
     assert told(spark, tmp_path) == expected and len(expected) > 10
     assert [operator["operatorName"] for p in progress for operator in p["stateOperators"]] == ["applyInPandasWithState"] * len(progress)
+
+
+def test_a_score_that_is_no_number_ranks_as_spark_orders_it():
+    scores = [1.0, math.nan, None, math.inf, math.nan]
+    rows = pa.table({"word": ["a", "b", "c", "d", "e"], "score": scores})
+    assert best(rows, 3, (True,)).to_pydict() == {"word": ["a", "b", "d", "e"], RANK: [3, 1, 2, 1]}
+    assert best(rows, 3, (False,)).to_pydict() == {"word": ["a", "c", "d"], RANK: [2, 1, 3]}
 
 
 @pytest.mark.further

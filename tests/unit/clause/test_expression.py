@@ -111,3 +111,8 @@ def test_broken_expressions_name_a_place(text):
 def test_statements_are_split_outside_strings_comments_and_blocks():
     text = "SELECT ';' -- ;\n; /* ; */ SELECT 2;\nBEGIN SELECT 1; IF x THEN SELECT 2; END IF; END; SELECT `;`"
     assert [s.split()[0] for s in split_statements(text)] == ["SELECT", "/*", "BEGIN", "SELECT"]
+
+
+def test_a_call_of_if_opens_no_block():
+    text = "BEGIN SELECT if(x, 1, 2); IF x THEN SELECT IF(y, 1, 2); END IF; END; SELECT 2"
+    assert [s.split()[0] for s in split_statements(text)] == ["BEGIN", "SELECT"]

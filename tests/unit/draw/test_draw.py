@@ -181,6 +181,14 @@ def test_svg_is_a_document_with_whole_labels_as_titles():
     assert len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "cep-i"]) == 1  # one state is drawn double
 
 
+def test_only_a_condition_of_more_lines_than_there_are_is_shortened():
+    def shortened(count):
+        text = sparkcep.explain(statement("PATTERN (A B) DEFINE B AS " + " AND ".join(f"x{i} > {i}" for i in range(count))), "svg")
+        return any("…" in t.text for t in ET.fromstring(text).iter(f"{SVG}text"))
+
+    assert [shortened(count) for count in (1, 4, 7)] == [False, False, True]
+
+
 def test_edges_back_run_below_and_onward_above():
     kinds = (Edge(0, 1, TAKE, "A"), Edge(0, 2, TAKE, "B"), Edge(2, 0, TAKE, "C"), Edge(1, 1, IGNORE, "any"), Edge(2, 2, COMPLETE, "complete"))
     root = picture([Graph("t", (State("0"), State("1"), State("2", complete=True)), kinds)])

@@ -47,6 +47,14 @@ def test_program_listing(pattern, expected):
     assert listing(pattern) == expected
 
 
+@pytest.mark.parametrize("zeros", [[-0.0, 0.0], [0.0, -0.0]])
+def test_the_key_of_a_match_is_that_of_group_by(zeros):
+    """-0.0 and 0.0 are one partition, and its key is 0.0 whichever comes first."""
+    plan, values = plan_of("PARTITION BY d ORDER BY i MEASURES count(*) AS c PATTERN (A+)"), {"d": [*zeros, 1.0], "i": [1, 2, 1]}
+    found = match_table(plan, pa.table({name: values[text] for name, text in plan.inputs}))
+    assert list(map(str, found.column("__p0").to_pylist())) == ["0.0", "1.0"]
+
+
 @pytest.mark.parametrize(
     ("pattern", "most"),
     [("A{1,1000000}", 5), ("(A B){500,100000} C", 10), ("PERMUTE(A, B, C, D, E, F, G, H)", 25), ("(A* B?)* C", 10)],

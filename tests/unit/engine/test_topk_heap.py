@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pyarrow as pa
@@ -77,3 +78,12 @@ def test_the_best_are_kept(slide, limits, monkeypatch):
         dropped, compared = dropped + len(every) - len(kept), compared + len(kept)
     assert compared > 200
     assert dropped > 200 or limits is not None
+
+
+def test_a_score_that_is_no_number_ranks_behind_all_others():
+    text = "PARTITION BY p ORDER BY id MEASURES MATCH_SCORE() AS s EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~C B) WINDOW 2 PREF MAX (sum(v)) TOP 1"
+    plan = make_plan(parse_clause(f"{text} DEFINE A AS w = 1, B AS w = 2, C AS w = 3"))
+    values = [1.0, 2.0, math.nan, 3.0, 4.0, 5.0, math.inf]  # an infinite value, so that no bound of the score drops a match
+    table = inputs(plan, {0: [{"id": i, "v": 0, "w": 1 + i % 2, "s": None} for i in range(len(values))]})
+    table = table.set_column(table.column_names.index("__c0"), "__c0", pa.array(values))
+    assert listed(plan, table) == [(0, None, -9.0, (4, 5))]

@@ -36,6 +36,7 @@ def proposed(marked: str) -> list[str]:
         ("SELECT * FROM ticks WHERE m!", []),
         (BEGIN + "PART!", ["PARTITION BY"]),
         (BEGIN + "ORDER BY ts AFTER !", ["MATCH SKIP"]),
+        (BEGIN + "ORDER BY ts AUTOM!", ["AUTOMATON"]),  # BY ROWS may follow, or the parenthesis
         (BEGIN + "ORDER BY ts ALL !", ["ROWS PER MATCH"]),
         (BEGIN + "ORDER BY ts ALL ROWS PER MATCH SHOW !", ["EMPTY MATCHES", "UNFINISHED MATCHES", "TIMEOUT MATCHES"]),
         (BEGIN + "ORDER BY ts ONE ROW PER MATCH SHOW !", ["UNFINISHED MATCHES", "TIMEOUT MATCHES"]),
