@@ -8,6 +8,7 @@ maps its tokens to five kinds. Each operator character is a token of its own, so
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +43,7 @@ _TOUCHING = re.compile(r"(?:[\w.]|(?<=[eE])[+-](?=\d))*").match
 _PIECES = re.compile(rf"(?P<number>{_NUMBER})|(?P<word>\w+)|(?P<op>\S)")
 _QUOTES = frozenset("'\"`")
 _BLOCK = re.compile(r"\bBEGIN\b", re.I)
+_BEFORE_STATEMENTS = ("BEGIN", "DO", "LOOP", "REPEAT")  # and THEN and ELSE, which also stand before expressions
 _STRETCH = re.compile(r";|[^\s;]+")
 _COMMENTS = ("--", "/*")
 
@@ -162,7 +164,7 @@ def _spans_by_tokens(text: str) -> list[Span]:
             depth += 1
         elif depth and token.upper in ("CASE", "IF", "LOOP", "WHILE", "REPEAT", "FOR") and token.kind == WORD:
             # END IF and END CASE close the opening word
-            if i and tokens[i - 1].upper != "END" and not (token.upper == "IF" and tokens[i + 1].text == "("):
+            if i and tokens[i - 1].upper != "END" and not (token.upper == "IF" and _is_call(tokens, i)):
                 depth += token.upper not in ("WHILE", "FOR")
         elif depth and token.upper == "END":
             if tokens[i + 1].upper not in ("WHILE", "FOR"):
@@ -172,6 +174,20 @@ def _spans_by_tokens(text: str) -> list[Span]:
             out.append(_stripped(text, start, token.start))
         start, empty = (token.end, True) if ends else (start, False)
     return out
+
+
+def _is_call(tokens: Sequence[Token], at: int) -> bool:
+    """Whether IF in a block calls the function: ``THEN if(a, b, c)`` in contrast to the statement ``IF (a) THEN``."""
+    if tokens[at + 1].text != "(" or tokens[at - 1].text == ";" or tokens[at - 1].upper in _BEFORE_STATEMENTS:
+        return False
+    if tokens[at - 1].upper not in ("THEN", "ELSE"):
+        return True
+    depth = 0
+    for token in tokens[at + 1 :]:
+        depth += (token.text == "(") - (token.text == ")")
+        if not depth or (token.text == "," and depth == 1):
+            return token.text == ","
+    return False
 
 
 def _stripped(text: str, start: int, end: int) -> Span:

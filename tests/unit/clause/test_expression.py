@@ -116,3 +116,11 @@ def test_statements_are_split_outside_strings_comments_and_blocks():
 def test_a_call_of_if_opens_no_block():
     text = "BEGIN SELECT if(x, 1, 2); IF x THEN SELECT IF(y, 1, 2); END IF; END; SELECT 2"
     assert [s.split()[0] for s in split_statements(text)] == ["BEGIN", "SELECT"]
+    text = "BEGIN DECLARE y INT; SET y = CASE WHEN y = 1 THEN if(y > 0, 1, 2) ELSE if(y < 0, 1, 2) END; END; SELECT 2"
+    assert [s.split()[0] for s in split_statements(text)] == ["BEGIN", "SELECT"]
+
+
+@pytest.mark.parametrize("condition", ["(x = 1)", "(x = 1) AND (y IN (1, 2))", "x = 1"])
+def test_the_statement_if_opens_a_block(condition):
+    block = f"IF {condition} THEN SELECT 1; IF {condition} THEN SELECT 2; ELSEIF {condition} THEN SELECT 3; ELSE IF {condition} THEN SELECT 4; END IF; END IF; END IF"
+    assert [s.split()[0] for s in split_statements(f"BEGIN {block}; {block}; END; SELECT 2")] == ["BEGIN", "SELECT"]
