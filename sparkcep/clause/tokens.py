@@ -43,7 +43,7 @@ _TOUCHING = re.compile(r"(?:[\w.]|(?<=[eE])[+-](?=\d))*").match
 _PIECES = re.compile(rf"(?P<number>{_NUMBER})|(?P<word>\w+)|(?P<op>\S)")
 _QUOTES = frozenset("'\"`")
 _BLOCK = re.compile(r"\bBEGIN\b", re.I)
-_BEFORE_STATEMENTS = ("BEGIN", "DO", "LOOP", "REPEAT")  # and THEN and ELSE, which also stand before expressions
+_BEFORE_STATEMENTS = ("BEGIN", "DO", "LOOP", "REPEAT")  # so do THEN and ELSE, but expressions may follow these, too
 _STRETCH = re.compile(r";|[^\s;]+")
 _COMMENTS = ("--", "/*")
 

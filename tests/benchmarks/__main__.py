@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--figures", help="folder of the figures of sase, acep, afa and budget; a temporary one by default")
     parser.add_argument("--json", help="file of the results; benchmarks.json in a temporary folder by default")
-    parser.add_argument("--shapes", help="suite, and exchange and streams by themselves: names of shapes with commas between them; aggregates: a regular expression of cases; all unless told")
+    parser.add_argument("--shapes", help="suite, and exchange and streams by themselves: names of shapes with commas between them; aggregates: a regular expression of cases; default: all")
     parser.add_argument("--data", choices=DATA, default=DATA[0], help="suite: 1000 symbols in turn, the same rows in random order, one symbol, 1000 as often as Zipf has it, or symbols of eight rows each")
     parser.add_argument("--partitions", type=int, default=4, help="suite: partitions of an exchange")
     parser.add_argument("--ways", default="floor,sparkcep,rows,plain", help="suite: which of these ways are measured")

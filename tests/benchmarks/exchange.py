@@ -1,9 +1,8 @@
 """The goals of columns through the exchange (docs/adr/0016-columns-through-the-exchange.md), each beside Spark's exchange and sort.
 
-- Queries: a query and its floor take turns after rounds that warm up. A ratio is the median over the rounds.
-- Memory: rows that a worker cannot hold, beside the same rows in its memory.
-- Growth: the V pattern over up to 50 million rows.
-- Large inputs: tens of millions of keys and rows, whose results are compared with those of window functions.
+A query and its floor take turns after rounds that warm up. A ratio is the median over the rounds. Further parts measure rows that a
+worker cannot hold beside the same rows in its memory, and the growth over up to 50 million rows. The part ``large`` compares the
+results over tens of millions of keys and rows with those of window functions.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _grid(sizes: dict, value, label: str, path: Path) -> None:
 
 
 def draw_growth(seconds: dict[int, dict[str, list[float]]], path: Path) -> None:
-    """A picture of how seconds grow with the rows. ``seconds``: million rows -> ``floor`` and ``clause`` -> seconds of each round."""
+    """A picture of how seconds grow with the rows. ``seconds``: million rows -> way -> seconds of each round."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import ScalarFormatter
 

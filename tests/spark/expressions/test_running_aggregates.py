@@ -194,7 +194,7 @@ def queried(calls: list[tuple[str, str, str]]) -> list[str]:
 
 
 def test_percentiles_and_distinct_values_of_neighbouring_matches(spark):
-    """What the extension keeps of a match does not reach into the next match of its task."""
+    """The extension's values of a match do not reach into the next match of its task."""
     values, parts = {g: [5, 1, 4, 1, 3, 2, 5, 2, 9, 4, 8][g:] for g in range(6)}, (0.0, 0.25, 0.5, 0.9, 1.0)
     spark.createDataFrame([(g, i, x) for g, own in values.items() for i, x in enumerate(own)], "g INT, id INT, x BIGINT").createOrReplaceTempView("neighbours")
 
