@@ -63,11 +63,11 @@ LINES = (
     Line("ten best", BEST, _WITH_VOLUME, (_RANDOM, 2 * _MILLION, 1000), 1.2),
     Line("three gaps", THREE_STEPS, _WITH_VOLUME, (_RANDOM, 2 * _MILLION, 1000), 0.20),
     Line("two errors", NEARLY, _WITH_VOLUME, (_RANDOM, 2 * _MILLION, 1000), 0.40),
-    _of_shape("V, 8M", "V pattern", _EIGHT, 0.65),
-    _of_shape("V, 8M, 200 partitions", "V pattern", _EIGHT, 0.70, partitions=200),
-    _of_shape("V, 8M, shuffled", "V pattern", ("shuffled", *_EIGHT[1:]), 0.35),
-    _of_shape("V, 8M, one key", "V pattern", ("one-key", *_EIGHT[1:]), 0.95),
-    _of_shape("V, 8M, keys of eight rows", "V pattern", ("many-keys", *_EIGHT[1:]), 0.90),
+    _of_shape("V 8M", "V pattern", _EIGHT, 0.65),
+    _of_shape("V 8M 200 partitions", "V pattern", _EIGHT, 0.70, partitions=200),
+    _of_shape("V 8M shuffled", "V pattern", ("shuffled", *_EIGHT[1:]), 0.35),
+    _of_shape("V 8M one key", "V pattern", ("one-key", *_EIGHT[1:]), 0.95),
+    _of_shape("V 8M keys of eight rows", "V pattern", ("many-keys", *_EIGHT[1:]), 0.90),
 )
 
 
