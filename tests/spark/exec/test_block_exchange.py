@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -261,6 +263,38 @@ def tasks_after_exchange(spark, query: str) -> int:
     made.collect()
     read = [node for _, node in nodes(made._jdf.queryExecution().executedPlan()) if node.nodeName() == "AQEShuffleRead"]
     return read[0].partitionSpecs().size() if read else 4
+
+
+def test_a_worker_gets_a_few_blocks_at_once(exchanged, tmp_path):
+    """A batch of all blocks would be as large as the partition: Spark counts them as rows."""
+
+    def watched(batches):
+        """Makes the worker note how many blocks its batches have."""
+        from sparkcep.engine.arrange import sorted_batches as module
+
+        blocks = getattr(module._blocks, "watched", module._blocks)
+
+        def noting(given):
+            for batch in given:
+                if tmp_path.exists():
+                    (tmp_path / f"{os.getpid()}-{time.monotonic_ns()}").write_text(str(batch.num_rows))
+                yield batch
+
+        def own(given):
+            return blocks(noting(given))
+
+        own.watched = blocks
+        module._blocks = own
+        yield from batches
+
+    exchanged.range(0, 8, 1, 8).mapInArrow(watched, "id BIGINT").collect()  # workers are used again
+    exchanged.conf.set("sparkcep.exchange.taskBytes", "1")
+    try:
+        exchanged.sql(f"SELECT * FROM {clause('', 'id', '(SELECT r.id FROM range(3000) AS r)')}").collect()
+    finally:
+        exchanged.conf.unset("sparkcep.exchange.taskBytes")
+    found = [int(path.read_text()) for path in tmp_path.iterdir()]
+    assert sum(found) > 10 and max(found) <= 4
 
 
 def test_two_clauses_with_the_same_keys_are_exchanged_once(exchanged):

@@ -5,7 +5,10 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.JobArtifactState;
+import org.apache.spark.PartitionEvaluator;
+import org.apache.spark.PartitionEvaluatorFactory;
 import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.execution.metric.SQLMetric;
@@ -13,11 +16,14 @@ import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
+import scala.Function0;
 import scala.Option;
 import scala.Tuple2;
+import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.OptionConverters;
+import scala.runtime.AbstractFunction0;
 
 /** Spark's way of passing batches of rows to a Python function. */
 public final class PythonBatches {
@@ -46,6 +52,33 @@ public final class PythonBatches {
       return (MapInBatchEvaluatorFactory) constructor.newInstance(given.toArray());
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException("this Spark passes batches to Python in a way that sparkcep does not know", e);
+    }
+  }
+
+  /**
+   * Returns the same evaluators with batches of at most {@code rows} rows. Spark 4.3 takes the number from the session's setting, and
+   * not from its operator.
+   */
+  public static PartitionEvaluatorFactory<InternalRow, InternalRow> bounded(MapInBatchEvaluatorFactory evaluators, int rows) {
+    return new Bounded(evaluators, rows);
+  }
+
+  private record Bounded(MapInBatchEvaluatorFactory spark, int rows) implements PartitionEvaluatorFactory<InternalRow, InternalRow> {
+    @Override
+    public PartitionEvaluator<InternalRow, InternalRow> createEvaluator() {
+      PartitionEvaluator<InternalRow, InternalRow> evaluator = spark.createEvaluator();
+      return (partition, inputs) -> {
+        SQLConf conf = new SQLConf();
+        conf.settings().putAll(SQLConf.get().settings());
+        conf.settings().put(SQLConf.ARROW_EXECUTION_MAX_RECORDS_PER_BATCH().key(), String.valueOf(rows));
+        Function0<Iterator<InternalRow>> eval = new AbstractFunction0<>() {
+          @Override
+          public Iterator<InternalRow> apply() {
+            return evaluator.eval(partition, inputs);
+          }
+        };
+        return SQLConf.withExistingConf(conf, eval);
+      };
     }
   }
 

@@ -65,7 +65,7 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
   public RDD<InternalRow> doExecute() {
     var evaluators = PythonBatches.evaluators(
         (PythonUDF) func(), output(), DataTypeUtils.fromAttributes(child.output()), BLOCKS, conf(), like.pythonMetrics(), PythonBatches.job());
-    return child.execute().mapPartitionsWithEvaluator(evaluators, ClassTag$.MODULE$.apply(InternalRow.class));
+    return child.execute().mapPartitionsWithEvaluator(PythonBatches.bounded(evaluators, BLOCKS), ClassTag$.MODULE$.apply(InternalRow.class));
   }
 
   @Override
