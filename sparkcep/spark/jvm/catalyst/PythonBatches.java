@@ -56,7 +56,7 @@ public final class PythonBatches {
   }
 
   /**
-   * Returns the same evaluators with batches of at most {@code rows} rows. Spark 4.3 takes the number from the session's setting,
+   * Returns the same evaluators with batches of at most {@code rows} rows. Spark takes the number from the session's setting,
    * and not from its operator.
    */
   public static PartitionEvaluatorFactory<InternalRow, InternalRow> bounded(MapInBatchEvaluatorFactory evaluators, int rows) {
