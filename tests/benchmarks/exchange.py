@@ -7,20 +7,22 @@ results over tens of millions of keys and rows with those of window functions.
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
+
+from tests.spark.configured import configured
 
 from . import data, windows
 from .memory import JVM_OPTIONS, Peaks, Watcher
 from .query import BEST, FLOOR, NEARLY, THREE_STEPS, exchange_by, noop, session
 from .shapes import SHAPES
 from .stream import stored
+from .suite import ratio
 
 WARM_ROUNDS = 12  # the JVM still compiles after three
 GROWTH = (2, 8, 20, 50)  # million rows
@@ -34,9 +36,8 @@ class Line(NamedTuple):
     """A query with its goal.
 
     Attributes:
-        name: of the query.
         query, floor: over the table ``ticks``.
-        table: the data, see ``stored``, or ``random``; how many rows and symbols.
+        table: the data (``random`` or as in ``stored``), rows, symbols.
         goal: seconds as a ratio to the floor, at most.
         partitions: of an exchange.
     """
@@ -96,12 +97,12 @@ def run(names: Sequence[str] = (), repeats: int = 5, plots: str | None = None) -
 
 def _line(spark, line: Line, repeats: int) -> dict:
     _use(spark, *line.table)
-    with _set(spark, {"spark.sql.shuffle.partitions": str(line.partitions)}):
+    with configured(spark, {"spark.sql.shuffle.partitions": str(line.partitions)}):
         seconds = _turns(spark, {"floor": line.floor, "clause": line.query}, repeats)
-    ratio = _ratio(seconds["clause"], seconds["floor"])
-    mark = "!" if ratio > line.goal else " "
-    print(f"{line.name:<28} floor {_median(seconds['floor']):6.2f} s   clause {_median(seconds['clause']):6.2f} s   ratio {ratio:.2f}{mark}  goal {line.goal:.2f}", flush=True)
-    return {"seconds": seconds, "ratio": ratio, "goal": line.goal}
+    of_floor = ratio(seconds["clause"], seconds["floor"])
+    mark = "!" if of_floor > line.goal else " "
+    print(f"{line.name:<28} floor {median(seconds['floor']):6.2f} s   clause {median(seconds['clause']):6.2f} s   ratio {of_floor:.2f}{mark}  goal {line.goal:.2f}", flush=True)
+    return {"seconds": seconds, "ratio": of_floor, "goal": line.goal}
 
 
 def _turns(spark, queries: Mapping[str, str], repeats: int, warm: int = WARM_ROUNDS) -> dict[str, list[float]]:
@@ -125,23 +126,23 @@ def _memory(spark, repeats: int) -> dict:
         seconds: dict[str, list[float]] = {"held": [], "quarter": []}
         peaks: dict[str, float] = {}
         needed = 56 * 8 * _MILLION // (1 if kind == "one-key" else 2)  # engine/arrange/sorted_runs.py
-        with _set(spark, {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}):
+        with configured(spark, {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}):
             for i in range(repeats + 2):
                 for way, held in (("held", 2 * needed), ("quarter", needed // 4)):
-                    with _set(spark, {"sparkcep.exchange.workerBytes": str(held)}):
+                    with configured(spark, {"sparkcep.exchange.workerBytes": str(held)}):
                         if i < 2:
                             noop(spark.sql(query))
                         else:
                             with watcher.watching() as peak:
                                 seconds[way].append(noop(spark.sql(query)))
                             peaks[way] = max(peaks.get(way, 0.0), peak.worker or 0.0)
-        ratio = _ratio(seconds["quarter"], seconds["held"])
+        of_held = ratio(seconds["quarter"], seconds["held"])
         most = needed // 4 / 2**20 + 300
         print(
-            f"memory, {kind:<10} held {_median(seconds['held']):6.2f} s {peaks['held']:5.0f} MB   a quarter {_median(seconds['quarter']):6.2f} s {peaks['quarter']:5.0f} MB "
-            f"(goal {most:.0f} MB)   ratio {ratio:.2f}  goal 2.50", flush=True,
+            f"memory, {kind:<10} held {median(seconds['held']):6.2f} s {peaks['held']:5.0f} MB   a quarter {median(seconds['quarter']):6.2f} s {peaks['quarter']:5.0f} MB "
+            f"(goal {most:.0f} MB)   ratio {of_held:.2f}  goal 2.50", flush=True,
         )
-        found[kind] = {"seconds": seconds, "worker": peaks, "ratio": ratio, "goals": {"ratio": 2.5, "worker": most}}
+        found[kind] = {"seconds": seconds, "worker": peaks, "ratio": of_held, "goals": {"ratio": 2.5, "worker": most}}
     return found
 
 
@@ -151,9 +152,9 @@ def _growth(spark, repeats: int, plots: str | None) -> dict:
     for millions in GROWTH:
         _use(spark, "ticks", millions * _MILLION, 1000)
         seconds = _turns(spark, {"floor": shape.floor, "clause": shape.query}, repeats, WARM_ROUNDS if first is None else 1)
-        each = _median(seconds["clause"]) / millions
+        each = median(seconds["clause"]) / millions
         first = first or each
-        print(f"growth, {millions:>2} million rows   clause {_median(seconds['clause']):6.2f} s   ratio {_ratio(seconds['clause'], seconds['floor']):.2f}   to linear {each / first:.2f}", flush=True)
+        print(f"growth, {millions:>2} million rows   clause {median(seconds['clause']):6.2f} s   ratio {ratio(seconds['clause'], seconds['floor']):.2f}   to linear {each / first:.2f}", flush=True)
         found[millions] = {"seconds": seconds, "to linear": each / first}
     if plots:
         from .plots import draw_growth
@@ -195,23 +196,3 @@ def _use(spark, kind: str, rows: int, symbols: int) -> None:
     else:
         path = stored(kind, rows, symbols)
     spark.read.parquet(str(path)).createOrReplaceTempView("ticks")
-
-
-@contextmanager
-def _set(spark, settings: Mapping[str, str]):
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-
-
-def _median(values: Sequence[float]) -> float:
-    return statistics.median(values)
-
-
-def _ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    return _median([a / b for a, b in zip(above, below, strict=True)])

@@ -109,7 +109,7 @@ def measure(spark, shape: Shape, repeats: int, watcher: Watcher, measured: Seque
     return {
         "seconds": seconds,
         "ratios": {
-            f"{way} to {base}": _ratio(seconds[way], seconds[base])
+            f"{way} to {base}": ratio(seconds[way], seconds[base])
             for way, base in (("sparkcep", "floor"), ("rows", "floor"), ("plain", "sparkcep"), ("plain", "floor"))
             if way in measured and base in measured
         },
@@ -152,7 +152,7 @@ def _peaks(frame: Callable, watcher: Watcher) -> dict[str, float | None]:
     return vars(peaks)
 
 
-def _ratio(above: list[float], below: list[float]) -> float:
+def ratio(above: list[float], below: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 

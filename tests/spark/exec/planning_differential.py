@@ -10,7 +10,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from sparkcep.errors import ClauseError
 from sparkcep.settings import Settings
 from tests.spark.compared import rewritten
+from tests.spark.configured import configured
 from tests.spark.exec.planning_forms import Column, Form, Rows, all_forms, columns_of, few_forms, keys, picked
 from tests.spark.exec.planning_statements import PINNED, Group, Statement, groups, whole
 from tests.support.views import drop_views, temporary_views
@@ -92,19 +93,6 @@ class Report:
             f"{self.refused} that Spark's own operator cannot run; "
             f"{self.fewer} of {self.alone} columns alone came with less output of the engine"
         )
-
-
-@contextmanager
-def configured(spark, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session with these settings, and then as it was."""
-    before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 @contextmanager

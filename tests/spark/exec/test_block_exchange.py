@@ -16,6 +16,7 @@ import sparkcep
 from sparkcep.spark.exec.physical_plan import nodes
 from sparkcep.spark.java import find_java_tool
 from tests.selection import first, further
+from tests.spark.configured import configured
 
 pytestmark = pytest.mark.codegen  # it is of Spark's plans
 
@@ -241,19 +242,11 @@ def test_adaptive_execution_brings_together_what_a_worker_can_hold(exchanged):
     """Spark's own size for a task, 64 MB, is more than the worker can order in memory."""
     coalesce = "spark.sql.adaptive.coalescePartitions"
     settings = {f"{coalesce}.parallelismFirst": "false", f"{coalesce}.minPartitionSize": "1b", "spark.sql.shuffle.partitions": "4"}
-    before = {name: exchanged.conf.get(name) for name in settings}
     query = f"SELECT * FROM {clause('PARTITION BY id', 'id')}"
     tasks = {}
-    try:
-        for name, value in settings.items():
-            exchanged.conf.set(name, value)
-        for held in ("256m", "8"):
-            exchanged.conf.set("sparkcep.exchange.workerBytes", held)
+    for held in ("256m", "8"):
+        with configured(exchanged, settings | {"sparkcep.exchange.workerBytes": held}):
             tasks[held] = tasks_after_exchange(exchanged, query)
-    finally:
-        exchanged.conf.unset("sparkcep.exchange.workerBytes")
-        for name, value in before.items():
-            exchanged.conf.set(name, value)
     assert tasks == {"256m": 1, "8": 4}
 
 
@@ -288,11 +281,8 @@ def test_a_worker_gets_a_few_blocks_at_once(exchanged, tmp_path):
         yield from batches
 
     exchanged.range(0, 8, 1, 8).mapInArrow(watched, "id BIGINT").collect()  # workers are used again
-    exchanged.conf.set("sparkcep.exchange.taskBytes", "1")
-    try:
+    with configured(exchanged, {"sparkcep.exchange.taskBytes": "1"}):
         exchanged.sql(f"SELECT * FROM {clause('', 'id', '(SELECT r.id FROM range(3000) AS r)')}").collect()
-    finally:
-        exchanged.conf.unset("sparkcep.exchange.taskBytes")
     found = [int(path.read_text()) for path in tmp_path.iterdir()]
     assert sum(found) > 10 and max(found) <= 4
 

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.spark.configured import configured
+
 FOLDER = Path(__file__).parent / "checkpoints"
 BATCHES = 2
 _SEED = 3
@@ -74,14 +76,8 @@ class Query:
         from tests.spark.stream.test_streams import PROVIDER, ROCKSDB
 
         settings = {PROVIDER: ROCKSDB} | ({"sparkcep.stream.route": "frames", "sparkcep.stream.buckets": "2"} if self.frames else {})
-        before = {key: spark.conf.get(key, None) for key in settings}
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        try:
+        with configured(spark, settings):
             yield
-        finally:
-            for key, value in before.items():
-                spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 QUERIES = {

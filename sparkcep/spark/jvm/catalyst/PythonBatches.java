@@ -34,15 +34,14 @@ public final class PythonBatches {
    *
    * @param output the columns of the returned rows
    * @param sent the type of the rows that are passed
-   * @param rows the most rows of a batch
    * @param job the artifacts of the job, see {@link #job}
    */
   public static MapInBatchEvaluatorFactory evaluators(
-      PythonUDF function, Seq<Attribute> output, StructType sent, int rows, SQLConf conf, Map<String, SQLMetric> metrics, Option<String> job) {
+      PythonUDF function, Seq<Attribute> output, StructType sent, SQLConf conf, Map<String, SQLMetric> metrics, Option<String> job) {
     Tuple2<ChainedPythonFunctions, Object> chained =
         new Tuple2<>(new ChainedPythonFunctions(Scala.seq(List.of(function.func()))), (Object) function.resultId().id());
     List<Object> given = new ArrayList<>(List.of(
-        output, Scala.seq(List.of(chained)), sent, function.dataType(), rows, function.evalType(), conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(),
+        output, Scala.seq(List.of(chained)), sent, function.dataType(), conf.arrowMaxRecordsPerBatch(), function.evalType(), conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(),
         ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, job));
     try {
       Constructor<?> constructor = MapInBatchEvaluatorFactory.class.getConstructors()[0];

@@ -64,7 +64,7 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
   @Override
   public RDD<InternalRow> doExecute() {
     var evaluators = PythonBatches.evaluators(
-        (PythonUDF) func(), output(), DataTypeUtils.fromAttributes(child.output()), BLOCKS, conf(), like.pythonMetrics(), PythonBatches.job());
+        (PythonUDF) func(), output(), DataTypeUtils.fromAttributes(child.output()), conf(), like.pythonMetrics(), PythonBatches.job());
     return child.execute().mapPartitionsWithEvaluator(PythonBatches.bounded(evaluators, BLOCKS), ClassTag$.MODULE$.apply(InternalRow.class));
   }
 

@@ -246,7 +246,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     for (StructField field : sent().fields()) {
       sent = sent.add("c" + sent.length(), field.dataType(), true); // a user's column may have any name; Python uses indexes
     }
-    return PythonBatches.evaluators((PythonUDF) functionExpr(), output(), sent, conf().arrowMaxRecordsPerBatch(), conf(), pythonMetrics(), Option.empty());
+    return PythonBatches.evaluators((PythonUDF) functionExpr(), output(), sent, conf(), pythonMetrics(), Option.empty());
   }
 
   /** Appends late rows to their table, if there is one. */
