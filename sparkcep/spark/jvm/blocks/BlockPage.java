@@ -102,17 +102,22 @@ public final class BlockPage {
     for (int i = 0; i < columns.length; i++) {
       columns[i].add(row, i, rows);
     }
-    added(row.getInt(columns.length));
+    target(row.getInt(columns.length), rows);
+    added(1);
   }
 
-  /** Adds a row whose values were added. */
-  public void added(int target) {
-    targets[rows++] = target;
+  /** Sets the target partition of the row {@code at}, which is not yet added. */
+  public void target(int target, int at) {
+    targets[at] = target;
   }
 
-  /** Adds {@code count} rows whose values were added. The target partition is a computed value. */
-  public void added(EntryValues entries, int value, int count) {
+  /** Sets the target partitions of the next rows, which are a computed value. */
+  public void targets(EntryValues entries, int value, int count) {
     entries.copy(value, count, targets, rows);
+  }
+
+  /** Adds {@code count} rows whose values and target partitions were set. */
+  public void added(int count) {
     rows += count;
   }
 

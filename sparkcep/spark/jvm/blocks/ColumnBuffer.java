@@ -131,7 +131,7 @@ public final class ColumnBuffer {
   /** Adds a computed value of the rows that {@code entries} has read as those of the rows from {@code at} on. */
   public void add(EntryValues entries, int value, int count, int at) {
     int width = written.width();
-    if (width != 8 && width != 4) { // mostly the rest of a key, which is NULL
+    if (width == 0 || width > 8) { // mostly the rest of a key, which is NULL
       for (int i = 0; i < count; i++) {
         add(entries.row(i), value, at + i);
       }

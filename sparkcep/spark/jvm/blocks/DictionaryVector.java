@@ -1,6 +1,5 @@
 package org.sparkcep.blocks;
 
-import java.lang.reflect.Field;
 import java.util.Arrays;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.DataTypes;
@@ -15,55 +14,31 @@ import org.apache.spark.unsafe.types.UTF8String;
  * here an entry of the dictionary is decoded once.
  */
 public final class DictionaryVector extends ColumnVector {
-  /** Entries that are kept. Parquet writes fewer into a dictionary, unless a setting says otherwise. */
-  static final int MOST = 1 << 17;
-
   private static final int FIRST = 256;
 
-  private WritableColumnVector vector;
-  private WritableColumnVector entries;
-  private Object dictionary;
-  private int changes;
-  private UTF8String[] texts = new UTF8String[FIRST];
+  private final DictionaryEntries entries;
+  private int changes = -1; // of the dictionary
+  private UTF8String[] texts = {};
 
-  public DictionaryVector() {
+  /** {@code entries} has read the vector whose strings this vector has. */
+  public DictionaryVector(DictionaryEntries entries) {
     super(DataTypes.StringType);
-  }
-
-  /** Reads a vector of strings from now on. Returns false if it has no dictionary; then it cannot be read here. */
-  public boolean read(ColumnVector next) {
-    if (!(next instanceof WritableColumnVector given && given.hasDictionary())) {
-      return false;
-    }
-    vector = given;
-    entries = given.getDictionaryIds();
-    Object found = Dictionaries.of(given);
-    if (found != dictionary || found == null) {
-      dictionary = found;
-      changes++;
-      texts = new UTF8String[FIRST];
-    }
-    return true;
-  }
-
-  /** Returns a number that changes when the dictionary does. */
-  int changes() {
-    return changes;
-  }
-
-  /** Returns the entry of a row that is not NULL: a number from 0 on. */
-  int entry(int row) {
-    return entries.getDictId(row);
+    this.entries = entries;
   }
 
   @Override
   public UTF8String getUTF8String(int row) {
+    WritableColumnVector vector = entries.vector();
     if (vector.isNullAt(row)) {
       return null;
     }
-    int entry = entries.getDictId(row);
-    if (entry >= MOST) {
+    int entry = entries.entry(row);
+    if (entry >= DictionaryEntries.MOST) {
       return vector.getUTF8String(row);
+    }
+    if (changes != entries.changes()) {
+      changes = entries.changes();
+      texts = new UTF8String[FIRST];
     }
     if (entry >= texts.length) {
       texts = Arrays.copyOf(texts, Math.max(entry + 1, 2 * texts.length));
@@ -78,17 +53,17 @@ public final class DictionaryVector extends ColumnVector {
 
   @Override
   public boolean hasNull() {
-    return vector.hasNull();
+    return entries.vector().hasNull();
   }
 
   @Override
   public int numNulls() {
-    return vector.numNulls();
+    return entries.vector().numNulls();
   }
 
   @Override
   public boolean isNullAt(int row) {
-    return vector.isNullAt(row);
+    return entries.vector().isNullAt(row);
   }
 
   /** The batch that has the vector closes it. */
@@ -157,31 +132,5 @@ public final class DictionaryVector extends ColumnVector {
 
   private static UnsupportedOperationException others() {
     return new UnsupportedOperationException("a vector of strings");
-  }
-
-  /** Tells dictionaries apart. Spark makes an object for each batch; the dictionary in it is that of a column chunk in the file. */
-  private static final class Dictionaries {
-    private static final Field OF_VECTOR = field(WritableColumnVector.class.getName());
-    private static final Field OF_CHUNK = field("org.apache.spark.sql.execution.datasources.parquet.ParquetDictionary");
-
-    /** Returns the dictionary of a vector; null if it cannot be told, so that its entries are decoded again in each batch. */
-    static Object of(WritableColumnVector vector) {
-      try {
-        Object spark = OF_VECTOR == null ? null : OF_VECTOR.get(vector);
-        return OF_CHUNK == null || !OF_CHUNK.getDeclaringClass().isInstance(spark) ? spark : OF_CHUNK.get(spark);
-      } catch (IllegalAccessException e) {
-        return null;
-      }
-    }
-
-    private static Field field(String owner) {
-      try {
-        Field field = Class.forName(owner).getDeclaredField("dictionary");
-        field.setAccessible(true);
-        return field;
-      } catch (ReflectiveOperationException e) {
-        return null; // another version of Spark
-      }
-    }
   }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Computed values that depend on one column of strings with a dictionary. They are computed once for each entry, and once for NULL.
+ * Computed values that depend on one column with a dictionary. They are computed once for each entry, and once for NULL.
  *
  * <p>Example: rows with the entries 3, 3, 0 and the value {@code hash(symbol)} have the slots 4, 4, 1, and two hashes are computed.
  * Slot 0 is for NULL.
@@ -32,12 +32,12 @@ public final class EntryValues {
    * Computes the values of these rows that are missing. Returns false if a row's entry has a number that is too large to be kept;
    * then the rows were not read.
    *
-   * @param keys the column of strings in the batch
+   * @param entries of the column in the batch
    * @param from the first of the {@code some} rows in {@code of}
    */
-  public boolean read(DictionaryVector keys, ColumnarBatch batch, int[] of, int from, int some) {
-    if (changes != keys.changes()) {
-      changes = keys.changes();
+  public boolean read(DictionaryEntries entries, ColumnarBatch batch, int[] of, int from, int some) {
+    if (changes != entries.changes()) {
+      changes = entries.changes();
       rows = new UnsafeRow[FIRST];
       fixed = new long[count][FIRST];
       nulls = new boolean[count][FIRST];
@@ -45,11 +45,11 @@ public final class EntryValues {
     if (slots.length < some) {
       slots = new int[some];
     }
-    boolean hasNull = keys.hasNull();
+    boolean hasNull = entries.vector().hasNull();
     for (int i = 0; i < some; i++) {
       int row = of[from + i];
-      int slot = hasNull && keys.isNullAt(row) ? 0 : keys.entry(row) + 1;
-      if (slot > DictionaryVector.MOST) {
+      int slot = hasNull && entries.vector().isNullAt(row) ? 0 : entries.entry(row) + 1;
+      if (slot > DictionaryEntries.MOST) {
         return false;
       }
       if (slot >= rows.length || rows[slot] == null) {
@@ -87,16 +87,29 @@ public final class EntryValues {
     return nulls[value][slots[i]];
   }
 
-  /** Copies a computed value of the first rows that were read into an array of bytes. {@code width}: bytes of a value, 4 or 8. */
+  /** Copies a computed value of the first rows that were read into an array of bytes. {@code width}: bytes of a value, 1 to 8. */
   void copy(int value, int width, int some, byte[] out, long at) {
     long[] found = fixed[value];
-    if (width == 8) {
-      for (int i = 0; i < some; i++, at += 8) {
-        Platform.putLong(out, at, found[slots[i]]);
+    switch (width) {
+      case 8 -> {
+        for (int i = 0; i < some; i++, at += 8) {
+          Platform.putLong(out, at, found[slots[i]]);
+        }
       }
-    } else {
-      for (int i = 0; i < some; i++, at += 4) {
-        Platform.putInt(out, at, (int) found[slots[i]]);
+      case 4 -> {
+        for (int i = 0; i < some; i++, at += 4) {
+          Platform.putInt(out, at, (int) found[slots[i]]);
+        }
+      }
+      case 2 -> {
+        for (int i = 0; i < some; i++, at += 2) {
+          Platform.putShort(out, at, (short) found[slots[i]]);
+        }
+      }
+      default -> {
+        for (int i = 0; i < some; i++, at++) {
+          Platform.putByte(out, at, (byte) found[slots[i]]);
+        }
       }
     }
   }

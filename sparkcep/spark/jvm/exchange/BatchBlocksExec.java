@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.FlatMapFunction;
@@ -95,46 +96,28 @@ public final class BatchBlocksExec extends BlocksExec {
     List<Expression> all = CollectionConverters.asJava(values);
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     int[] vectors = new int[all.size() - 1];
-    List<Expression> computed = new ArrayList<>();
-    for (int i = 0; i < all.size(); i++) {
-      int place = place(all.get(i), columns);
-      if (i == vectors.length || place < 0) {
-        computed.add(all.get(i));
-      }
-      if (i < vectors.length) {
-        vectors[i] = place;
+    Map<Integer, Expression> computed = new TreeMap<>(); // by the column of blocks
+    for (int i = 0; i < vectors.length; i++) {
+      vectors[i] = place(all.get(i), columns);
+      if (vectors[i] < 0) {
+        computed.put(i, folded(all.get(i)));
       }
     }
+    computed.put(ComputedValues.TARGET, folded(all.get(vectors.length)));
     // As in Spark's filter, nothing is evaluated after a condition that is NULL.
     Expression condition = CollectionConverters.asJava(conditions).stream()
         .map(c -> c.nullable() ? new EqualNullSafe(c, new Literal(true, DataTypes.BooleanType)) : c)
         .reduce(And::new).orElse(null);
-    computed.replaceAll(value -> Expressions.replaced(value, BatchBlocksExec::folded));
-    int source = source(computed, columns);
-    BatchInput.Columns read = new BatchInput.Columns(vectors, Scala.seq(computed), condition, child.output(), source);
+    BatchInput.Columns read = new BatchInput.Columns(vectors, ComputedValues.Group.of(computed, columns), condition, child.output());
     FlatMapFunction<Iterator<ColumnarBatch>, InternalRow> function =
         batches -> task.blocks(new BatchInput(batches, read, TaskContext.getPartitionId()));
     return child.executeColumnar().toJavaRDD().mapPartitions(function).rdd();
   }
 
-  /** Returns the character of {@code chr(0)}, which Shipment writes: Spark would make it for each row. */
-  private static Expression folded(Expression part) {
-    return part instanceof Chr chr && chr.foldable() ? new Literal(chr.eval(null), chr.dataType()) : part;
-  }
-
-  /** Returns the only column that deterministic values depend on; -1 if there are several, or none. */
-  private static int source(List<Expression> values, List<Attribute> columns) {
-    int found = -1;
-    for (int i = 0; i < columns.size(); i++) {
-      Attribute column = columns.get(i);
-      if (values.stream().anyMatch(value -> value.references().contains(column))) {
-        if (found >= 0) {
-          return -1;
-        }
-        found = i;
-      }
-    }
-    return values.stream().allMatch(Expression::deterministic) ? found : -1;
+  /** Returns a value with the character of {@code chr(0)}, which Shipment writes: Spark would make it for each row. */
+  private static Expression folded(Expression value) {
+    return Expressions.replaced(
+        value, part -> part instanceof Chr chr && chr.foldable() ? new Literal(chr.eval(null), chr.dataType()) : part);
   }
 
   private static int place(Expression value, List<Attribute> columns) {

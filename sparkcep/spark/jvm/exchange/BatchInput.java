@@ -2,18 +2,17 @@ package org.sparkcep.exchange;
 
 import java.io.Serializable;
 import java.util.Iterator;
+import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.sparkcep.blocks.BlockPage;
+import org.sparkcep.blocks.DictionaryEntries;
 import org.sparkcep.blocks.DictionaryVector;
-import org.sparkcep.blocks.EntryValues;
 import scala.collection.immutable.Seq;
 
 /** Batches of columns, whose values become those of blocks. Spark's operators reuse a batch for the next rows. */
@@ -22,23 +21,22 @@ final class BatchInput implements BlockRows.Input {
    * What is read.
    *
    * @param vectors of each column of blocks, the vector of a batch; -1 for a computed value
-   * @param computed the computed values in order, and last the target partition
+   * @param computed the computed values, and the target partition
    * @param condition that rows fulfil; null if there is none
    * @param batch the columns of a batch
-   * @param source the only column of a batch that computed values depend on; -1 if there are several, or none
    */
-  record Columns(int[] vectors, Seq<Expression> computed, Expression condition, Seq<Attribute> batch, int source)
+  record Columns(int[] vectors, List<ComputedValues.Group> computed, Expression condition, Seq<Attribute> batch)
       implements Serializable {}
 
   private static final int TEXT_ROWS = 256; // that are added before memory is asked for: a batch may have few strings, many times
 
   private final Iterator<ColumnarBatch> batches;
   private final int[] vectors;
-  private final UnsafeProjection computed;
+  private final ComputedValues[] computed;
   private final BasePredicate condition;
+  private final DictionaryEntries[] entries; // of each column of a batch; null if nothing needs them
   private final DictionaryVector[] texts; // of each column of a batch; null if it has no strings
-  private final int source;
-  private final EntryValues ofEntries; // of the source
+  private final boolean[] isEncoded; // of each column of the batch, whether its entries were read
   private ColumnarBatch batch;
   private int[] rows = {}; // of the batch, that fulfil the condition
   private int count; // of rows
@@ -47,18 +45,23 @@ final class BatchInput implements BlockRows.Input {
   BatchInput(Iterator<ColumnarBatch> batches, Columns columns, int partition) {
     this.batches = batches;
     vectors = columns.vectors();
-    computed = UnsafeProjection.create(columns.computed(), columns.batch());
-    computed.initialize(partition);
     condition = columns.condition() == null ? null : Predicate$.MODULE$.create(columns.condition(), columns.batch());
     if (condition != null) {
       condition.initialize(partition);
     }
-    source = columns.source();
-    ofEntries = new EntryValues(computed, columns.computed().length());
-    texts = new DictionaryVector[columns.batch().length()];
-    for (int i = 0; i < texts.length; i++) {
-      texts[i] = columns.batch().apply(i).dataType().equals(DataTypes.StringType) ? new DictionaryVector() : null;
+    int all = columns.batch().length();
+    entries = new DictionaryEntries[all];
+    texts = new DictionaryVector[all];
+    isEncoded = new boolean[all];
+    columns.computed().stream().filter(group -> group.source() >= 0).forEach(group -> entries[group.source()] = new DictionaryEntries());
+    for (int i = 0; i < all; i++) {
+      if (columns.batch().apply(i).dataType().equals(DataTypes.StringType)) {
+        entries[i] = new DictionaryEntries();
+        texts[i] = new DictionaryVector(entries[i]);
+      }
     }
+    computed = columns.computed().stream()
+        .map(group -> new ComputedValues(group, columns.batch(), entries, partition)).toArray(ComputedValues[]::new);
   }
 
   @Override
@@ -78,7 +81,8 @@ final class BatchInput implements BlockRows.Input {
     ColumnVector[] columns = new ColumnVector[given.numCols()];
     for (int i = 0; i < columns.length; i++) {
       columns[i] = given.column(i);
-      if (texts[i] != null && texts[i].read(columns[i])) {
+      isEncoded[i] = entries[i] != null && entries[i].read(columns[i]);
+      if (isEncoded[i] && texts[i] != null) {
         columns[i] = texts[i];
       }
     }
@@ -109,36 +113,10 @@ final class BatchInput implements BlockRows.Input {
         page.column(i).add(batch.column(vectors[i]), rows, next, some, first);
       }
     }
-    if (source >= 0 && batch.column(source) == texts[source] && ofEntries.read(texts[source], batch, rows, next, some)) {
-      addEntries(page, some);
-    } else {
-      addComputed(page, some);
+    for (ComputedValues values : computed) {
+      values.add(page, batch, isEncoded, rows, next, some);
     }
+    page.added(some);
     next += some;
-  }
-
-  /** Adds computed values column by column. */
-  private void addEntries(BlockPage page, int some) {
-    int value = 0;
-    for (int c = 0; c < vectors.length; c++) {
-      if (vectors[c] < 0) {
-        page.column(c).add(ofEntries, value++, some, page.rows());
-      }
-    }
-    page.added(ofEntries, value, some);
-  }
-
-  /** Adds computed values row by row. */
-  private void addComputed(BlockPage page, int some) {
-    for (int i = 0; i < some; i++) {
-      UnsafeRow row = computed.apply(batch.getRow(rows[next + i]));
-      int value = 0;
-      for (int c = 0; c < vectors.length; c++) {
-        if (vectors[c] < 0) {
-          page.column(c).add(row, value++, page.rows());
-        }
-      }
-      page.added(row.getInt(value));
-    }
   }
 }
