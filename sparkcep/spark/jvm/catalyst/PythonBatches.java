@@ -1,29 +1,33 @@
 package org.sparkcep.catalyst;
 
+import java.io.Serializable;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import org.apache.spark.JobArtifactSet;
 import org.apache.spark.JobArtifactState;
-import org.apache.spark.PartitionEvaluator;
-import org.apache.spark.PartitionEvaluatorFactory;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
-import scala.Function0;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.Option;
 import scala.Tuple2;
-import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.jdk.javaapi.OptionConverters;
-import scala.runtime.AbstractFunction0;
 
 /** Spark's way of passing batches of rows to a Python function. */
 public final class PythonBatches {
@@ -38,46 +42,101 @@ public final class PythonBatches {
    */
   public static MapInBatchEvaluatorFactory evaluators(
       PythonUDF function, Seq<Attribute> output, StructType sent, SQLConf conf, Map<String, SQLMetric> metrics, Option<String> job) {
-    Tuple2<ChainedPythonFunctions, Object> chained =
-        new Tuple2<>(new ChainedPythonFunctions(Scala.seq(List.of(function.func()))), (Object) function.resultId().id());
-    List<Object> given = new ArrayList<>(List.of(
-        output, Scala.seq(List.of(chained)), sent, function.dataType(), conf.arrowMaxRecordsPerBatch(), function.evalType(), conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(),
-        ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, job));
+    return made(
+        MapInBatchEvaluatorFactory.class, output, chained(function), sent, function.dataType(), conf.arrowMaxRecordsPerBatch(), function.evalType(),
+        conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(), ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, job);
+  }
+
+  private static Seq<Tuple2<ChainedPythonFunctions, Object>> chained(PythonUDF function) {
+    return Scala.seq(List.of(new Tuple2<>(new ChainedPythonFunctions(Scala.seq(List.of(function.func()))), (Object) function.resultId().id())));
+  }
+
+  private static <T> T made(Class<T> type, Object... arguments) {
+    List<Object> given = new ArrayList<>(List.of(arguments));
     try {
-      Constructor<?> constructor = MapInBatchEvaluatorFactory.class.getConstructors()[0];
+      Constructor<?> constructor = type.getConstructors()[0];
       while (given.size() < constructor.getParameterCount()) {
         given.add(Option.empty()); // Spark's versions differ in the number of options here
       }
-      return (MapInBatchEvaluatorFactory) constructor.newInstance(given.toArray());
+      return type.cast(constructor.newInstance(given.toArray()));
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException("this Spark passes batches to Python in a way that sparkcep does not know", e);
     }
   }
 
   /**
-   * Returns the same evaluators with batches of at most {@code rows} rows. Spark takes the number from the session's setting,
-   * and not from its operator.
+   * A Python function over batches that returns batches of columns. Spark's own operator makes rows of these twice: once for itself,
+   * and once for the operator above it.
+   *
+   * @param sent the type of the rows that are passed
+   * @param returned the type of the rows of returned batches
+   * @param few how many rows a passed batch has at most
+   * @param job the artifacts of the job, see {@link #job}
    */
-  public static PartitionEvaluatorFactory<InternalRow, InternalRow> bounded(MapInBatchEvaluatorFactory evaluators, int rows) {
-    return new Bounded(evaluators, rows);
+  public record Columns(Seq<Tuple2<ChainedPythonFunctions, Object>> functions, int kind, StructType sent, DataType returned, int few, String zone, boolean large,
+      Map<String, String> settings, Map<String, SQLMetric> metrics, Option<String> job) implements Serializable {
+    public static Columns of(PythonUDF function, StructType sent, int few, SQLConf conf, Map<String, SQLMetric> metrics, Option<String> job) {
+      return new Columns(
+          chained(function), function.evalType(), sent, function.dataType(), few, conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(),
+          ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, job);
+    }
+
+    /** Passes a task's rows, and returns the function's batches. A batch is valid until the next one is asked for. */
+    public Iterator<ColumnarBatch> of(Iterator<InternalRow> rows) {
+      StructType input = new StructType().add("struct", sent, false);
+      ArrowPythonRunner runner = made(ArrowPythonRunner.class, functions, kind, new int[][] {{0}}, input, zone, large, settings, metrics, job);
+      TaskContext task = TaskContext.get();
+      Iterator<ColumnarBatch> found = CollectionConverters.asJava(runner.compute(CollectionConverters.asScala(new Batches(rows, few)), task.partitionId(), task));
+      return new Iterator<>() {
+        @Override
+        public boolean hasNext() {
+          return found.hasNext();
+        }
+
+        @Override
+        public ColumnarBatch next() {
+          return fields(found.next());
+        }
+      };
+    }
+
+    /** Returns the fields of a batch's struct as columns. */
+    private ColumnarBatch fields(ColumnarBatch batch) {
+      ArrowColumnVector struct = (ArrowColumnVector) batch.column(0);
+      if (!org.apache.spark.sql.types.DataType$.MODULE$.equalsStructurally(struct.dataType(), returned, true)) {
+        throw new IllegalStateException("the engine returned " + struct.dataType().catalogString() + " in place of " + returned.catalogString());
+      }
+      ColumnVector[] columns = new ColumnVector[((StructType) returned).length()];
+      for (int i = 0; i < columns.length; i++) {
+        columns[i] = struct.getChild(i);
+      }
+      return new ColumnarBatch(columns, batch.numRows());
+    }
   }
 
-  private record Bounded(MapInBatchEvaluatorFactory spark, int rows) implements PartitionEvaluatorFactory<InternalRow, InternalRow> {
+  /** Rows in batches of a few. Each has one column: a struct with the columns that are passed. */
+  private record Batches(Iterator<InternalRow> rows, int few) implements Iterator<scala.collection.Iterator<InternalRow>> {
     @Override
-    public PartitionEvaluator<InternalRow, InternalRow> createEvaluator() {
-      PartitionEvaluator<InternalRow, InternalRow> evaluator = spark.createEvaluator();
-      return (partition, inputs) -> {
-        SQLConf conf = new SQLConf();
-        conf.settings().putAll(SQLConf.get().settings());
-        conf.settings().put(SQLConf.ARROW_EXECUTION_MAX_RECORDS_PER_BATCH().key(), String.valueOf(rows));
-        Function0<Iterator<InternalRow>> eval = new AbstractFunction0<>() {
-          @Override
-          public Iterator<InternalRow> apply() {
-            return evaluator.eval(partition, inputs);
-          }
-        };
-        return SQLConf.withExistingConf(conf, eval);
-      };
+    public boolean hasNext() {
+      return rows.hasNext();
+    }
+
+    @Override
+    public scala.collection.Iterator<InternalRow> next() {
+      return CollectionConverters.asScala(new Iterator<InternalRow>() {
+        private int left = few;
+
+        @Override
+        public boolean hasNext() {
+          return left > 0 && rows.hasNext();
+        }
+
+        @Override
+        public InternalRow next() {
+          left--;
+          return new GenericInternalRow(new Object[] {rows.next()});
+        }
+      });
     }
   }
 

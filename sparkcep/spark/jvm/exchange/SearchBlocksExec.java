@@ -1,6 +1,8 @@
 package org.sparkcep.exchange;
 
+import java.util.Iterator;
 import java.util.List;
+import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -11,17 +13,17 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.MapInArrowExec;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.PythonBatches;
 import org.sparkcep.catalyst.Scala;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
-import scala.reflect.ClassTag$;
 
 /**
- * Passes blocks to the engine, a few at a time, as Spark's operator of {@code mapInArrow} passes rows. Spark's own would put
- * thousands of blocks into one batch.
+ * Passes blocks to the engine, a few at a time, as Spark's operator of {@code mapInArrow} passes rows, and returns its batches of
+ * columns. Spark's own would put thousands of blocks into one batch.
  */
 public final class SearchBlocksExec extends SparkPlan implements Members {
   private static final long serialVersionUID = 1L;
@@ -62,10 +64,20 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
   }
 
   @Override
+  public boolean supportsColumnar() {
+    return true;
+  }
+
+  @Override
   public RDD<InternalRow> doExecute() {
-    var evaluators = PythonBatches.evaluators(
-        (PythonUDF) func(), output(), DataTypeUtils.fromAttributes(child.output()), conf(), like.pythonMetrics(), PythonBatches.job());
-    return child.execute().mapPartitionsWithEvaluator(PythonBatches.bounded(evaluators, BLOCKS), ClassTag$.MODULE$.apply(InternalRow.class));
+    throw new UnsupportedOperationException("it returns columns"); // Spark plans what makes rows of them
+  }
+
+  @Override
+  public RDD<ColumnarBatch> doExecuteColumnar() {
+    PythonBatches.Columns engine = PythonBatches.Columns.of(
+        (PythonUDF) func(), DataTypeUtils.fromAttributes(child.output()), BLOCKS, conf(), like.pythonMetrics(), PythonBatches.job());
+    return child.execute().toJavaRDD().mapPartitions((FlatMapFunction<Iterator<InternalRow>, ColumnarBatch>) engine::of).rdd();
   }
 
   @Override
