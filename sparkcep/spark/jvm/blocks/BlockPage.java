@@ -164,6 +164,9 @@ public final class BlockPage {
   /** Returns where the block that begins at {@code from} ends. A block has at least one row, however long its values are. */
   private int end(int from, int to) {
     int end = Math.min(to, from + BLOCK_ROWS);
+    if (Arrays.stream(texts).noneMatch(ColumnBuffer::isUsed)) { // mostly the rests of keys, which are NULL
+      return end;
+    }
     long bytes = 0;
     for (int i = from; i < end; i++) {
       for (ColumnBuffer text : texts) {

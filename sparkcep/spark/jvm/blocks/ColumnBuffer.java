@@ -71,6 +71,11 @@ public final class ColumnBuffer {
     return ends != null;
   }
 
+  /** Whether a value has bytes of its own length. */
+  boolean isUsed() {
+    return used > 0;
+  }
+
   /** Whether the bytes of values needed more room since the last call. */
   boolean hasGrown() {
     boolean found = grown;
@@ -98,6 +103,19 @@ public final class ColumnBuffer {
         }
       }
     }
+  }
+
+  /** Adds a value of eight bytes as that of the row {@code at}. */
+  public void add(long value, int at) {
+    Platform.putLong(values, BYTES + 8L * at, value);
+  }
+
+  /** Adds a string as that of the row {@code at}. {@code value} may be null. */
+  public void add(UTF8String value, int at) {
+    if (value == null) {
+      markNull(at);
+    }
+    addBytes(value, at);
   }
 
   /** Adds values of a vector as those of the rows from {@code at} on. {@code rows} lists the values' rows, from {@code from} on. */

@@ -30,7 +30,7 @@ public final class DictionaryEntries {
   }
 
   /** Returns the vector that was read last. */
-  WritableColumnVector vector() {
+  public WritableColumnVector vector() {
     return vector;
   }
 

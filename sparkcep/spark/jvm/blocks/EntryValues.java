@@ -14,6 +14,7 @@ import org.apache.spark.unsafe.Platform;
  */
 public final class EntryValues {
   private static final int FIRST = 256;
+  private static final int MOST_MISSING = 1024; // before the share of rows with an entry of their own is looked at
 
   private final UnsafeProjection computed;
   private final int count; // of computed values
@@ -22,6 +23,8 @@ public final class EntryValues {
   private boolean[][] nulls; // of each computed value, whether it is NULL, by slot
   private int[] slots = {}; // of the rows that were read
   private int changes = -1; // of the dictionary
+  private long read; // rows since the dictionary changed
+  private int missing; // entries that were computed since then
 
   public EntryValues(UnsafeProjection computed, int count) {
     this.computed = computed;
@@ -29,8 +32,8 @@ public final class EntryValues {
   }
 
   /**
-   * Computes the values of these rows that are missing. Returns false if a row's entry has a number that is too large to be kept;
-   * then the rows were not read.
+   * Computes the values of these rows that are missing. Returns false if most rows have an entry of their own, or if an entry has a
+   * number that is too large to be kept; then the rows were not read.
    *
    * @param entries of the column in the batch
    * @param from the first of the {@code some} rows in {@code of}
@@ -41,7 +44,13 @@ public final class EntryValues {
       rows = new UnsafeRow[FIRST];
       fixed = new long[count][FIRST];
       nulls = new boolean[count][FIRST];
+      read = 0;
+      missing = 0;
     }
+    if (missing > MOST_MISSING && 2L * missing > read) {
+      return false;
+    }
+    read += some;
     if (slots.length < some) {
       slots = new int[some];
     }
@@ -71,6 +80,7 @@ public final class EntryValues {
     }
     UnsafeRow found = computed.apply(batch.getRow(row)).copy();
     rows[slot] = found;
+    missing++;
     for (int i = 0; i < count; i++) {
       nulls[i][slot] = found.isNullAt(i);
       fixed[i][slot] = nulls[i][slot] ? 0 : found.getLong(i);

@@ -108,7 +108,7 @@ public final class PythonBatches {
       }
       ColumnVector[] columns = new ColumnVector[((StructType) returned).length()];
       for (int i = 0; i < columns.length; i++) {
-        columns[i] = struct.getChild(i);
+        columns[i] = ReturnedVector.of(struct.getChild(i), batch.numRows());
       }
       return new ColumnarBatch(columns, batch.numRows());
     }

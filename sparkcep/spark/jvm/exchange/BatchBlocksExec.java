@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.Chr;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -100,24 +99,18 @@ public final class BatchBlocksExec extends BlocksExec {
     for (int i = 0; i < vectors.length; i++) {
       vectors[i] = place(all.get(i), columns);
       if (vectors[i] < 0) {
-        computed.put(i, folded(all.get(i)));
+        computed.put(i, all.get(i));
       }
     }
-    computed.put(ComputedValues.TARGET, folded(all.get(vectors.length)));
+    computed.put(ComputedValues.TARGET, all.get(vectors.length));
     // As in Spark's filter, nothing is evaluated after a condition that is NULL.
     Expression condition = CollectionConverters.asJava(conditions).stream()
         .map(c -> c.nullable() ? new EqualNullSafe(c, new Literal(true, DataTypes.BooleanType)) : c)
         .reduce(And::new).orElse(null);
-    BatchInput.Columns read = new BatchInput.Columns(vectors, ComputedValues.Group.of(computed, columns), condition, child.output());
+    BatchInput.Columns read = new BatchInput.Columns(vectors, ComputedValues.Group.of(computed, columns, partitions), condition, child.output());
     FlatMapFunction<Iterator<ColumnarBatch>, InternalRow> function =
         batches -> task.blocks(new BatchInput(batches, read, TaskContext.getPartitionId()));
     return child.executeColumnar().toJavaRDD().mapPartitions(function).rdd();
-  }
-
-  /** Returns a value with the character of {@code chr(0)}, which Shipment writes: Spark would make it for each row. */
-  private static Expression folded(Expression value) {
-    return Expressions.replaced(
-        value, part -> part instanceof Chr chr && chr.foldable() ? new Literal(chr.eval(null), chr.dataType()) : part);
   }
 
   private static int place(Expression value, List<Attribute> columns) {

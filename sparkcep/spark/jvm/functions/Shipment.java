@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.SortPrefix;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.Scala;
 
@@ -112,18 +113,31 @@ public record Shipment(List<NamedExpression> columns, ArrayNode names) {
     return value.dataType().equals(DataTypes.StringType);
   }
 
-  /**
-   * Returns the number of a string's first bytes, and the string. The string is NULL if the number represents it completely: it is
-   * short enough and does not end in a zero byte.
-   */
   private static List<NamedExpression> numbered(Expression value, String name, String number) {
-    Expression prefix = new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, Scala.seq(List.<Expression>of())));
-    Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
-    Expression zero = new EndsWith(value, new Chr(new Literal(0L, DataTypes.LongType))); // EXPLAIN would print a literal as a NUL character
-    Expression rest = new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
     // The column keeps an attribute's identity, so that Spark knows the rows' distribution.
     ExprId id = value instanceof Attribute attribute ? attribute.exprId() : NamedExpression.newExprId();
-    return List.of(Expressions.alias(prefix, number, NamedExpression.newExprId()), Expressions.alias(rest, name, id));
+    return List.of(Expressions.alias(prefix(value), number, NamedExpression.newExprId()), Expressions.alias(rest(value), name, id));
+  }
+
+  /** Returns the number of a string's first eight bytes. */
+  public static Expression prefix(Expression value) {
+    return new SortPrefix(new SortOrder(value, Ascending$.MODULE$, NullsFirst$.MODULE$, Scala.seq(List.<Expression>of())));
+  }
+
+  /**
+   * Returns a string, or NULL if the number of its first bytes represents it completely: it is short enough and does not end in a
+   * zero byte ({@link #isInPrefix}).
+   */
+  public static Expression rest(Expression value) {
+    Expression longer = new GreaterThan(new OctetLength(value), new Literal(BYTES, DataTypes.IntegerType));
+    Expression zero = new EndsWith(value, new Chr(new Literal(0L, DataTypes.LongType))); // EXPLAIN would print a literal as a NUL character
+    return new If(new Or(longer, zero), value, new Literal(null, DataTypes.StringType));
+  }
+
+  /** Whether the number of a string's first bytes represents it completely. */
+  public static boolean isInPrefix(UTF8String text) {
+    int bytes = text.numBytes();
+    return bytes <= BYTES && (bytes == 0 || text.getByte(bytes - 1) != 0);
   }
 
   /** Returns {@code columns} without those that repeat an earlier column under another name. These go to {@code same}. */
