@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -115,8 +116,13 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
     """Yields blocks that have one description."""
     first: Block | None = None
     for batch in batches:
-        for data in batch.column(BLOCK):
-            block = read_block(np.frombuffer(data.as_buffer(), dtype=np.uint8), first)
+        column = batch.column(BLOCK)
+        _, offsets, values = column.buffers()
+        width = np.int64 if pa.types.is_large_binary(column.type) else np.int32
+        bounds = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
+        data = np.frombuffer(values, dtype=np.uint8)
+        for low, high in itertools.pairwise(bounds.tolist()):  # a scalar of Arrow's would copy the bytes
+            block = read_block(data[low:high], first)
             first = first or block
             yield block
 

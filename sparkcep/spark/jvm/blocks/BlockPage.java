@@ -33,6 +33,7 @@ public final class BlockPage {
   private int[] bounds; // of each target partition in order
   private int partition;
   private int next; // in order
+  private byte[] bytes = {}; // of the row that was taken last
 
   /**
    * @param input the columns of blocks, and last the target partition
@@ -71,6 +72,11 @@ public final class BlockPage {
       sum += column.bytes();
     }
     return sum;
+  }
+
+  /** Whether there are rows for a large block of each target partition. More of them at once only need more memory. */
+  public boolean isComplete() {
+    return rows >= (long) partitions * BLOCK_ROWS / 4 * 3; // a partition with more than its share has no small second block
   }
 
   /** Returns how many rows can be added before the page must grow. */
@@ -140,8 +146,8 @@ public final class BlockPage {
   }
 
   /**
-   * Returns the next block as a row: the number in {@code numbers} of its target partition, and its bytes. Returns null after the
-   * last one; then rows can be added again.
+   * Returns the next block as a row: the number in {@code numbers} of its target partition, and its bytes. The row is valid until
+   * the next one is taken. Returns null after the last one; then rows can be added again.
    */
   public UnsafeRow take(int[] numbers) {
     if (next == rows) {
@@ -163,7 +169,8 @@ public final class BlockPage {
 
   /** Returns where the block that begins at {@code from} ends. A block has at least one row, however long its values are. */
   private int end(int from, int to) {
-    int end = Math.min(to, from + BLOCK_ROWS);
+    int parts = (to - from + BLOCK_ROWS - 1) / BLOCK_ROWS; // of equal size
+    int end = from + (to - from + parts - 1) / parts;
     if (Arrays.stream(texts).noneMatch(ColumnBuffer::isUsed)) { // mostly the rests of keys, which are NULL
       return end;
     }
@@ -187,7 +194,11 @@ public final class BlockPage {
       size += columns[i].written(to - from, nulls[i], columns[i].lengths(order, from, to));
     }
     int before = 8 + 8 * fields; // of an UnsafeRow: marks of NULLs, then the number, place and size of the bytes
-    byte[] bytes = new byte[Math.toIntExact(before + size)];
+    int length = Math.toIntExact(before + size);
+    if (bytes.length < length) {
+      bytes = new byte[length];
+    }
+    Arrays.fill(bytes, 0, length, (byte) 0); // bytes between the parts of a block
     Platform.putLong(bytes, BYTES, (1L << fields) - 4); // fields after the first two are NULL
     Platform.putInt(bytes, BYTES + 8, number);
     Platform.putLong(bytes, BYTES + 16, (long) before << 32 | size);
@@ -205,7 +216,7 @@ public final class BlockPage {
       at = columns[i].write(order, from, to, nulls[i], bytes, at);
     }
     UnsafeRow row = new UnsafeRow(fields);
-    row.pointTo(bytes, bytes.length);
+    row.pointTo(bytes, length);
     return row;
   }
 }

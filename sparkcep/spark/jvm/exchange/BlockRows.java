@@ -80,9 +80,9 @@ final class BlockRows implements Iterator<InternalRow> {
     return row;
   }
 
-  /** Collects rows until the budget is used up, Spark has no more memory for this task, or there are no more rows. */
+  /** Collects rows until they make large blocks, the budget is used up, Spark has no more memory for this task, or there are no more. */
   private void collect() {
-    while (input.hasNext()) {
+    while (!page.isComplete() && input.hasNext()) {
       input.add(page);
       boolean isFull = page.space() == 0;
       if (page.hasGrown() || isFull) {
