@@ -149,18 +149,30 @@ public final class ColumnBuffer {
   /** Adds a computed value of the rows that {@code entries} has read as those of the rows from {@code at} on. */
   public void add(EntryValues entries, int value, int count, int at) {
     int width = written.width();
-    if (width == 0 || width > 8) { // mostly the rest of a key, which is NULL
-      for (int i = 0; i < count; i++) {
-        add(entries.row(i), value, at + i);
-      }
+    if (width == 0 && entries.isNull(value)) { // mostly the rest of a key
+      markNull(at);
+      Arrays.fill(nulls, at, at + count, true);
+      Arrays.fill(ends, at, at + count, used);
       return;
     }
-    for (int i = 0; i < count; i++) {
-      if (entries.isNull(value, i)) {
-        markNull(at + i);
+    boolean isCopied = width > 0 && width <= 8;
+    for (int i = 0; i < count && (entries.hasNull(value) || !isCopied); i++) {
+      if (!entries.isNull(value, i)) {
+        if (!isCopied) {
+          add(entries.row(i), value, at + i);
+        }
+        continue;
+      }
+      markNull(at + i);
+      if (width == 0) {
+        ends[at + i] = used;
+      } else if (!isCopied) {
+        addWide(null, at + i);
       }
     }
-    entries.copy(value, width, count, values, BYTES + (long) width * at);
+    if (isCopied) {
+      entries.copy(value, width, count, values, BYTES + (long) width * at);
+    }
   }
 
   private void markNull(int at) {

@@ -1,7 +1,6 @@
 package org.sparkcep.blocks;
 
 import java.util.Arrays;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
@@ -16,19 +15,37 @@ public final class EntryValues {
   private static final int FIRST = 256;
   private static final int MOST_MISSING = 1024; // before the share of rows with an entry of their own is looked at
 
-  private final UnsafeProjection computed;
+  /** How the values of an entry are computed. */
+  public interface Computation {
+    /**
+     * Computes the values of a row.
+     *
+     * @param fixed gets the bytes of each value that has at most eight
+     * @param nulls gets whether each value is NULL
+     * @return the row of values; an empty one if {@code fixed} and {@code nulls} say all
+     */
+    UnsafeRow compute(ColumnarBatch batch, int row, long[] fixed, boolean[] nulls);
+  }
+
+  private final Computation computed;
   private final int count; // of computed values
+  private final long[] bytes; // of the values that were computed last
+  private final boolean[] areNull;
   private UnsafeRow[] rows; // the computed values by slot; null where they are missing
   private long[][] fixed; // of each computed value the bytes by slot, if it has at most eight
   private boolean[][] nulls; // of each computed value, whether it is NULL, by slot
+  private final int[] nullEntries; // of each computed value, how many entries have NULL
   private int[] slots = {}; // of the rows that were read
   private int changes = -1; // of the dictionary
   private long read; // rows since the dictionary changed
-  private int missing; // entries that were computed since then
+  private int missing; // entries whose values were computed since then
 
-  public EntryValues(UnsafeProjection computed, int count) {
+  public EntryValues(Computation computed, int count) {
     this.computed = computed;
     this.count = count;
+    nullEntries = new int[count];
+    bytes = new long[count];
+    areNull = new boolean[count];
   }
 
   /**
@@ -44,6 +61,7 @@ public final class EntryValues {
       rows = new UnsafeRow[FIRST];
       fixed = new long[count][FIRST];
       nulls = new boolean[count][FIRST];
+      Arrays.fill(nullEntries, 0);
       read = 0;
       missing = 0;
     }
@@ -78,18 +96,28 @@ public final class EntryValues {
         nulls[i] = Arrays.copyOf(nulls[i], room);
       }
     }
-    UnsafeRow found = computed.apply(batch.getRow(row)).copy();
-    rows[slot] = found;
+    rows[slot] = computed.compute(batch, row, bytes, areNull);
     missing++;
     for (int i = 0; i < count; i++) {
-      nulls[i][slot] = found.isNullAt(i);
-      fixed[i][slot] = nulls[i][slot] ? 0 : found.getLong(i);
+      nulls[i][slot] = areNull[i];
+      nullEntries[i] += areNull[i] ? 1 : 0;
+      fixed[i][slot] = bytes[i];
     }
   }
 
   /** Returns the computed values of the {@code i}-th row that was read. */
   UnsafeRow row(int i) {
     return rows[slots[i]];
+  }
+
+  /** Whether a computed value is NULL for some entry. */
+  boolean hasNull(int value) {
+    return nullEntries[value] > 0;
+  }
+
+  /** Whether a computed value is NULL for all entries. */
+  boolean isNull(int value) {
+    return nullEntries[value] == missing;
   }
 
   /** Whether a computed value of the {@code i}-th row that was read is NULL. */

@@ -35,6 +35,7 @@ final class ComputedValues {
   static final int TARGET = -1;
   private static final int SEVERAL = -1;
   private static final int SEED = 42; // of Spark's hash partitioning
+  private static final UnsafeRow ALL_FIXED = new UnsafeRow(0); // stands for values of which no further bytes are needed
 
   /** What is computed of a string key: the number of its first bytes, its rest ({@link Shipment}), and the target partition. */
   enum Part { PREFIX, REST, TARGET }
@@ -115,7 +116,7 @@ final class ComputedValues {
     columns = group.columns();
     place = group.source();
     source = place < 0 ? null : entries[place];
-    ofEntries = new EntryValues(projection, columns.length);
+    ofEntries = new EntryValues(this::compute, columns.length);
     parts = group.parts();
     partitions = group.partitions();
   }
@@ -168,11 +169,32 @@ final class ComputedValues {
         switch (parts[value]) {
           case PREFIX -> page.column(columns[value]).add(key.getPrefix(), at);
           case REST -> page.column(columns[value]).add(Shipment.isInPrefix(key) ? null : key, at);
-          case TARGET -> page.target(
-              Math.floorMod(Murmur3_x86_32.hashUnsafeBytes(key.getBaseObject(), key.getBaseOffset(), key.numBytes(), SEED), partitions), at);
+          case TARGET -> page.target(target(key), at);
         }
       }
     }
+  }
+
+  private int target(UTF8String key) {
+    return Math.floorMod(Murmur3_x86_32.hashUnsafeBytes(key.getBaseObject(), key.getBaseOffset(), key.numBytes(), SEED), partitions);
+  }
+
+  /** Computes the values of an entry ({@link EntryValues.Computation}). */
+  private UnsafeRow compute(ColumnarBatch batch, int row, long[] fixed, boolean[] nulls) {
+    UTF8String key = parts == null || source.vector().isNullAt(row) ? null : source.vector().getUTF8String(row);
+    if (key != null && Shipment.isInPrefix(key)) {
+      for (int value = 0; value < columns.length; value++) {
+        nulls[value] = parts[value] == Part.REST;
+        fixed[value] = parts[value] == Part.PREFIX ? key.getPrefix() : parts[value] == Part.TARGET ? target(key) : 0;
+      }
+      return ALL_FIXED;
+    }
+    UnsafeRow found = projection.apply(batch.getRow(row)).copy();
+    for (int value = 0; value < columns.length; value++) {
+      nulls[value] = found.isNullAt(value);
+      fixed[value] = nulls[value] ? 0 : found.getLong(value);
+    }
+    return found;
   }
 
   /** Returns a value with the character of {@code chr(0)}, which Shipment writes: Spark would make it for each row. */
