@@ -459,7 +459,7 @@ def _given(steps: list[_Step], at: int) -> int | None:
     """Returns the number of rows that the engine returned in one run.
 
     Below an exchange the engine may have run twice, because Spark samples the ranges of ORDER BY. Its own metric then covers both
-    runs. The exchange counts the rows once, if only projections (and the making of blocks) lie in between.
+    runs. The exchange counts the rows once, if only projections, and what makes rows or blocks of them, lie in between.
     """
     depth, plain = steps[at].depth, True
     for step in reversed(steps[:at]):
@@ -468,5 +468,5 @@ def _given(steps: list[_Step], at: int) -> int | None:
         depth = step.depth
         if "shuffleRecordsWritten" in step.numbers:
             return step.numbers["shuffleRecordsWritten"] if plain else None
-        plain = plain and step.name in ("Project", _BLOCKS)
+        plain = plain and step.name in ("Project", "ColumnarToRow", _BLOCKS)
     return steps[at].rows
