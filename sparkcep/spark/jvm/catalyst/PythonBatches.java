@@ -65,8 +65,8 @@ public final class PythonBatches {
   }
 
   /**
-   * A Python function over batches that returns batches of columns. Spark's own operator makes rows of these, and the operator above
-   * it makes rows of those.
+   * A Python function over batches that returns batches of columns. Spark's own operator makes rows of these, and the one above it
+   * makes rows of those.
    *
    * @param sent the type of the rows that are passed
    * @param returned the type of the rows of returned batches
