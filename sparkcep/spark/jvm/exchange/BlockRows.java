@@ -80,7 +80,7 @@ final class BlockRows implements Iterator<InternalRow> {
     return row;
   }
 
-  /** Collects rows until they make large blocks, the budget is used up, Spark has no more memory for this task, or there are no more. */
+  /** Collects rows until they make large blocks, the budget is used up, Spark has no more memory, or there are no more rows. */
   private void collect() {
     while (!page.isComplete() && input.hasNext()) {
       input.add(page);
