@@ -64,7 +64,7 @@ def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
         whole = _texts(words(apart.dictionary), rest.type).take(apart.indices)
     else:  # equal neighbours share a string
         texts = pc.if_else(pa.array(null_marks(prefix)[starts] == 1), None, _texts(words(prefix)[starts], rest.type))
-        whole = texts.take(pa.array(np.repeat(np.arange(len(starts)), np.diff(offsets))))
+        whole = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(offsets[1:], pa.int64()), texts))
     return whole if rest.null_count == len(rest) else pc.coalesce(rest, whole)
 
 

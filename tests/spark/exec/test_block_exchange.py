@@ -237,6 +237,18 @@ def test_dictionaries(exchanged, tmp_path, where, partition):
         assert found.num_rows == exchanged.sql(f"SELECT * FROM {below} WHERE v > 1 OR w > '2'").count()
 
 
+@pytest.mark.further
+@pytest.mark.parametrize("compiled", ["true", "false"])
+def test_strings_outlive_the_batch_that_has_them(exchanged, compiled):
+    """The engine's batches are read in place, and their memory is given back. What Spark keeps of them is a copy."""
+    exchanged.sql("SELECT concat('name of ', hash(id)) AS s, id FROM range(0, 300000, 1, 2)").createOrReplaceTempView("many_names")
+    kept = "max(s), min(s), max_by(s, -id), min_by(s, -id), max(struct(s, id)), max(array(s)), count(DISTINCT s), sum(hash(s)), max(upper(s))"
+    with configured(exchanged, {"spark.sql.codegen.wholeStage": compiled}):
+        found = exchanged.sql(f"SELECT {kept} FROM {clause('', 'id', 'many_names')}")
+        assert "ColumnarToRow" in found._jdf.queryExecution().executedPlan().toString() + plan_of(exchanged, f"SELECT s FROM {clause('', 'id', 'many_names')}")
+        assert found.first() == exchanged.sql(f"SELECT {kept} FROM many_names").first()
+
+
 def test_a_scalar_subquery_below_is_evaluated(exchanged):
     below = "(SELECT *, `int` - (SELECT max(id) FROM stored_types) AS less FROM stored_types WHERE id > (SELECT avg(id) FROM stored_types))"
     query = f"SELECT id, less, place FROM {clause('PARTITION BY `boolean`', '`date`', below)}"
