@@ -31,6 +31,7 @@ import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.RowToColumnarExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
@@ -68,9 +69,15 @@ public final class BlockExchange extends Rule<SparkPlan> {
     return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof MapInArrowExec, node -> replaced((MapInArrowExec) node)));
   }
 
-  /** Makes blocks of batches of columns where a plan has them. For plans with {@link ColumnarToRowExec}. */
+  /**
+   * Makes blocks of batches of columns where a plan has them, and gives {@link SearchBlocksExec} the rows that it takes. For plans
+   * with {@link ColumnarToRowExec}: Spark gives columns to an operator that returns columns.
+   */
   public static SparkPlan overBatches(SparkPlan plan) {
-    return (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof BlocksExec, node -> BatchBlocksExec.of((BlocksExec) node)));
+    SparkPlan made = (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof BlocksExec, node -> BatchBlocksExec.of((BlocksExec) node)));
+    return (SparkPlan) made.transformUp(Replacement.of(
+        node -> node instanceof SearchBlocksExec search && search.child() instanceof RowToColumnarExec,
+        node -> (SparkPlan) node.withNewChildren(((RowToColumnarExec) ((SearchBlocksExec) node).child()).children())));
   }
 
   private static SparkPlan replaced(MapInArrowExec operator) {

@@ -38,6 +38,10 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
     this.child = child;
   }
 
+  SparkPlan child() {
+    return child;
+  }
+
   /** Returns the Python function. */
   public Expression func() {
     return like.func();
