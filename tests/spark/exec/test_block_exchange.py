@@ -247,7 +247,6 @@ def test_strings_outlive_the_batch_that_has_them(exchanged, compiled):
     kept = "max(s), min(s), max_by(s, -id), min_by(s, -id), max(struct(s, id)), max(array(s)), count(DISTINCT s), sum(hash(s)), max(upper(s))"
     with configured(exchanged, {"spark.sql.codegen.wholeStage": compiled}):
         found = exchanged.sql(f"SELECT {kept} FROM {clause('', 'id', 'many_names')}")
-        assert "ColumnarToRow" in found._jdf.queryExecution().executedPlan().toString() + plan_of(exchanged, f"SELECT s FROM {clause('', 'id', 'many_names')}")
         assert found.first() == exchanged.sql(f"SELECT {kept} FROM many_names").first()
 
 
