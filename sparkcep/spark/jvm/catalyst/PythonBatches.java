@@ -17,7 +17,6 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -73,11 +72,11 @@ public final class PythonBatches {
    * @param few how many rows a passed batch has at most
    * @param job the artifacts of the job, see {@link #job}
    */
-  public record Columns(Seq<Tuple2<ChainedPythonFunctions, Object>> functions, int kind, StructType sent, DataType returned, int few, String zone, boolean large,
+  public record Columns(Seq<Tuple2<ChainedPythonFunctions, Object>> functions, int kind, StructType sent, StructType returned, int few, String zone, boolean large,
       Map<String, String> settings, Map<String, SQLMetric> metrics, Option<String> job) implements Serializable {
     public static Columns of(PythonUDF function, StructType sent, int few, SQLConf conf, Map<String, SQLMetric> metrics, Option<String> job) {
       return new Columns(
-          chained(function), function.evalType(), sent, function.dataType(), few, conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(),
+          chained(function), function.evalType(), sent, (StructType) function.dataType(), few, conf.sessionLocalTimeZone(), conf.arrowUseLargeVarTypes(),
           ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, job);
     }
 
@@ -86,29 +85,16 @@ public final class PythonBatches {
       StructType input = new StructType().add("struct", sent, false);
       ArrowPythonRunner runner = made(ArrowPythonRunner.class, functions, kind, new int[][] {{0}}, input, zone, large, settings, metrics, job);
       TaskContext task = TaskContext.get();
-      Iterator<ColumnarBatch> found = CollectionConverters.asJava(runner.compute(CollectionConverters.asScala(new Batches(rows, few)), task.partitionId(), task));
-      return new Iterator<>() {
-        @Override
-        public boolean hasNext() {
-          return found.hasNext();
-        }
-
-        @Override
-        public ColumnarBatch next() {
-          return fields(found.next());
-        }
-      };
+      var found = runner.compute(CollectionConverters.asScala(new Batches(rows, few)), task.partitionId(), task);
+      return CollectionConverters.asJava(found.map(this::fields));
     }
 
     /** Returns the fields of a batch's struct as columns. */
     private ColumnarBatch fields(ColumnarBatch batch) {
       ArrowColumnVector struct = (ArrowColumnVector) batch.column(0);
-      if (!org.apache.spark.sql.types.DataType$.MODULE$.equalsStructurally(struct.dataType(), returned, true)) {
-        throw new IllegalStateException("the engine returned " + struct.dataType().catalogString() + " in place of " + returned.catalogString());
-      }
-      ColumnVector[] columns = new ColumnVector[((StructType) returned).length()];
+      ColumnVector[] columns = new ColumnVector[returned.length()];
       for (int i = 0; i < columns.length; i++) {
-        columns[i] = ReturnedVector.of(struct.getChild(i), batch.numRows());
+        columns[i] = ReturnedVector.of(struct.getChild(i), returned.apply(i).dataType(), batch.numRows());
       }
       return new ColumnarBatch(columns, batch.numRows());
     }

@@ -11,11 +11,9 @@ import org.apache.arrow.vector.TimeStampMicroTZVector;
 import org.apache.arrow.vector.TimeStampMicroVector;
 import org.apache.arrow.vector.ValueVector;
 import org.apache.arrow.vector.VarCharVector;
-import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
-import org.apache.spark.sql.vectorized.ColumnarArray;
-import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -23,34 +21,38 @@ import org.apache.spark.unsafe.types.UTF8String;
  * A column that the engine returned. Arrow checks the bounds of each value three times, unless a property of the JVM says
  * otherwise; here the sizes of the buffers are checked once for all rows.
  */
-final class ReturnedVector extends ColumnVector {
+final class ReturnedVector extends ArrowColumnVector {
   private static final int OFFSET = Integer.BYTES; // of a string, in bytes
 
-  private final ArrowColumnVector arrow;
   private final int count; // of NULLs
   private final long valid; // the address of a bit a row, 0 for NULL
   private final long values; // the address of the values, or of the offsets of strings
   private final long bytes; // the address of the bytes of strings
 
-  private ReturnedVector(ArrowColumnVector arrow, FieldVector vector) {
-    super(arrow.dataType());
-    this.arrow = arrow;
+  private ReturnedVector(FieldVector vector) {
+    super(vector);
     count = vector.getNullCount();
     valid = vector.getValidityBuffer().memoryAddress();
     values = vector instanceof VarCharVector ? vector.getOffsetBuffer().memoryAddress() : vector.getDataBuffer().memoryAddress();
     bytes = vector.getDataBuffer().memoryAddress();
   }
 
-  /** Returns the values of {@code rows} rows of a column. */
-  static ColumnVector of(ArrowColumnVector arrow, int rows) {
+  /**
+   * Returns the values of {@code rows} rows of a column. {@code type}: as which Spark reads them. Where Arrow's differs, such as in
+   * the precision of a time, Spark's own vector reads them.
+   */
+  static ColumnVector of(ArrowColumnVector arrow, DataType type, int rows) {
     ValueVector vector = arrow.getValueVector();
+    if (rows == 0 || !arrow.dataType().equals(type)) {
+      return arrow;
+    }
     if (vector instanceof BigIntVector || vector instanceof Float8Vector || vector instanceof IntVector || vector instanceof DateDayVector
         || vector instanceof TimeStampMicroVector || vector instanceof TimeStampMicroTZVector) {
       BaseFixedWidthVector fixed = (BaseFixedWidthVector) vector;
       check(fixed.getDataBuffer(), (long) rows * fixed.getTypeWidth());
-      return checked(arrow, fixed, rows);
+      return checked(fixed, rows);
     }
-    if (vector instanceof VarCharVector texts && rows > 0) {
+    if (vector instanceof VarCharVector texts) {
       ArrowBuf offsets = texts.getOffsetBuffer();
       check(offsets, (rows + 1L) * OFFSET);
       int before = 0;
@@ -62,16 +64,16 @@ final class ReturnedVector extends ColumnVector {
         before = offset;
       }
       check(texts.getDataBuffer(), before);
-      return checked(arrow, texts, rows);
+      return checked(texts, rows);
     }
     return arrow;
   }
 
-  private static ColumnVector checked(ArrowColumnVector arrow, FieldVector vector, int rows) {
+  private static ColumnVector checked(FieldVector vector, int rows) {
     if (vector.getNullCount() > 0) {
       check(vector.getValidityBuffer(), (rows + 7L) / 8);
     }
-    return new ReturnedVector(arrow, vector);
+    return new ReturnedVector(vector);
   }
 
   private static void check(ArrowBuf buffer, long bytes) {
@@ -123,49 +125,4 @@ final class ReturnedVector extends ColumnVector {
   /** The batch of the reader, which has the vector, is closed by it. */
   @Override
   public void close() {}
-
-  @Override
-  public boolean getBoolean(int row) {
-    return arrow.getBoolean(row);
-  }
-
-  @Override
-  public byte getByte(int row) {
-    return arrow.getByte(row);
-  }
-
-  @Override
-  public short getShort(int row) {
-    return arrow.getShort(row);
-  }
-
-  @Override
-  public float getFloat(int row) {
-    return arrow.getFloat(row);
-  }
-
-  @Override
-  public ColumnarArray getArray(int row) {
-    return arrow.getArray(row);
-  }
-
-  @Override
-  public ColumnarMap getMap(int row) {
-    return arrow.getMap(row);
-  }
-
-  @Override
-  public Decimal getDecimal(int row, int precision, int scale) {
-    return arrow.getDecimal(row, precision, scale);
-  }
-
-  @Override
-  public byte[] getBinary(int row) {
-    return arrow.getBinary(row);
-  }
-
-  @Override
-  public ColumnVector getChild(int ordinal) {
-    return arrow.getChild(ordinal);
-  }
 }
