@@ -117,6 +117,8 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
     first: Block | None = None
     for batch in batches:
         column = batch.column(BLOCK)
+        if not len(column):
+            continue
         _, offsets, values = column.buffers()
         width = np.int64 if pa.types.is_large_binary(column.type) else np.int32
         bounds = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]

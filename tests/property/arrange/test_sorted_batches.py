@@ -116,6 +116,16 @@ def test_a_process_with_little_memory_uses_a_file():
         assert found.column(0).to_pylist() == list(range(1000)) and bool(done.runs) is spills
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_a_batch_may_be_a_part_of_another_or_empty(kind):
+    description = described(["int64"], sent=1, keys=[], order=[(0, True, True)], held=1 << 20)
+    data = pa.array([block(description, [(i,)]) for i in range(6)], kind)
+    whole = pa.record_batch([pa.nulls(6, pa.int32()), data], names=["block_partition", "block"])
+    given = [whole.slice(0, 0), whole.slice(4, 2), whole.slice(6), whole.slice(1, 2)]
+    found = pa.Table.from_batches(sorted_batches(given, 10, 1 << 20))
+    assert found.column(0).to_pylist() == [5, 4, 2, 1]
+
+
 def test_many_keys_enlarge_the_table():
     count = 20_000
     rows = [((i * 7919) % count, i) for i in range(count)] * 2
