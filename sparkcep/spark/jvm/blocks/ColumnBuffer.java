@@ -155,24 +155,18 @@ public final class ColumnBuffer {
       Arrays.fill(ends, at, at + count, used);
       return;
     }
-    boolean isCopied = width > 0 && width <= 8;
-    for (int i = 0; i < count && (entries.hasNull(value) || !isCopied); i++) {
-      if (!entries.isNull(value, i)) {
-        if (!isCopied) {
-          add(entries.row(i), value, at + i);
-        }
-        continue;
+    if (width == 0 || width > 8) {
+      for (int i = 0; i < count; i++) {
+        add(entries.row(i), value, at + i);
       }
-      markNull(at + i);
-      if (width == 0) {
-        ends[at + i] = used;
-      } else if (!isCopied) {
-        addWide(null, at + i);
+      return;
+    }
+    for (int i = 0; i < count && entries.hasNull(value); i++) {
+      if (entries.isNull(value, i)) {
+        markNull(at + i);
       }
     }
-    if (isCopied) {
-      entries.copy(value, width, count, values, BYTES + (long) width * at);
-    }
+    entries.copy(value, width, count, values, BYTES + (long) width * at);
   }
 
   private void markNull(int at) {

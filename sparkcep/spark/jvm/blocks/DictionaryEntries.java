@@ -9,28 +9,32 @@ public final class DictionaryEntries {
   /** Entries that are kept. Parquet writes fewer into a dictionary, unless a setting says otherwise. */
   static final int MOST = 1 << 17;
 
-  private WritableColumnVector vector;
-  private WritableColumnVector numbers;
+  private ColumnVector vector;
+  private WritableColumnVector numbers; // null without a dictionary
   private Object dictionary;
   private int changes;
 
-  /** Reads a vector from now on. Returns false if it has no dictionary; then it cannot be read here. */
-  public boolean read(ColumnVector next) {
-    if (!(next instanceof WritableColumnVector given && given.hasDictionary())) {
-      return false;
+  /** Reads a vector from now on. */
+  public void read(ColumnVector next) {
+    vector = next;
+    numbers = null;
+    if (next instanceof WritableColumnVector given && given.hasDictionary()) {
+      numbers = given.getDictionaryIds();
+      Object found = Dictionaries.of(given);
+      if (found != dictionary || found == null) {
+        dictionary = found;
+        changes++;
+      }
     }
-    vector = given;
-    numbers = given.getDictionaryIds();
-    Object found = Dictionaries.of(given);
-    if (found != dictionary || found == null) {
-      dictionary = found;
-      changes++;
-    }
-    return true;
+  }
+
+  /** Whether the vector has a dictionary. Otherwise its rows have no entries. */
+  public boolean hasDictionary() {
+    return numbers != null;
   }
 
   /** Returns the vector that was read last. */
-  public WritableColumnVector vector() {
+  public ColumnVector vector() {
     return vector;
   }
 

@@ -1,7 +1,6 @@
 package org.sparkcep.blocks;
 
 import java.util.Arrays;
-import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -28,7 +27,7 @@ public final class DictionaryVector extends ColumnVector {
 
   @Override
   public UTF8String getUTF8String(int row) {
-    WritableColumnVector vector = entries.vector();
+    ColumnVector vector = entries.vector();
     if (vector.isNullAt(row)) {
       return null;
     }

@@ -22,7 +22,7 @@ public final class EntryValues {
      *
      * @param fixed gets the bytes of each value that has at most eight
      * @param nulls gets whether each value is NULL
-     * @return the row of values; an empty one if {@code fixed} and {@code nulls} say all
+     * @return the row of values, of which those of at most eight bytes are not read
      */
     UnsafeRow compute(ColumnarBatch batch, int row, long[] fixed, boolean[] nulls);
   }

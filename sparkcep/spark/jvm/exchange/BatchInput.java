@@ -34,9 +34,8 @@ final class BatchInput implements BlockRows.Input {
   private final int[] vectors;
   private final ComputedValues[] computed;
   private final BasePredicate condition;
-  private final DictionaryEntries[] entries; // of each column of a batch; null if nothing needs them
+  private final DictionaryEntries[] entries; // of each column of a batch
   private final DictionaryVector[] texts; // of each column of a batch; null if it has no strings
-  private final boolean[] isEncoded; // of each column of the batch, whether its entries were read
   private ColumnarBatch batch;
   private int[] rows = {}; // of the batch, that fulfil the condition
   private int count; // of rows
@@ -52,13 +51,9 @@ final class BatchInput implements BlockRows.Input {
     int all = columns.batch().length();
     entries = new DictionaryEntries[all];
     texts = new DictionaryVector[all];
-    isEncoded = new boolean[all];
-    columns.computed().stream().filter(group -> group.source() >= 0).forEach(group -> entries[group.source()] = new DictionaryEntries());
     for (int i = 0; i < all; i++) {
-      if (columns.batch().apply(i).dataType().equals(DataTypes.StringType)) {
-        entries[i] = new DictionaryEntries();
-        texts[i] = new DictionaryVector(entries[i]);
-      }
+      entries[i] = new DictionaryEntries();
+      texts[i] = columns.batch().apply(i).dataType().equals(DataTypes.StringType) ? new DictionaryVector(entries[i]) : null;
     }
     computed = columns.computed().stream()
         .map(group -> new ComputedValues(group, columns.batch(), entries, partition)).toArray(ComputedValues[]::new);
@@ -80,11 +75,8 @@ final class BatchInput implements BlockRows.Input {
   private ColumnarBatch decoded(ColumnarBatch given) {
     ColumnVector[] columns = new ColumnVector[given.numCols()];
     for (int i = 0; i < columns.length; i++) {
-      columns[i] = given.column(i);
-      isEncoded[i] = entries[i] != null && entries[i].read(columns[i]);
-      if (isEncoded[i] && texts[i] != null) {
-        columns[i] = texts[i];
-      }
+      entries[i].read(given.column(i));
+      columns[i] = texts[i] != null && entries[i].hasDictionary() ? texts[i] : given.column(i);
     }
     return new ColumnarBatch(columns, given.numRows());
   }
@@ -114,7 +106,7 @@ final class BatchInput implements BlockRows.Input {
       }
     }
     for (ComputedValues values : computed) {
-      values.add(page, batch, isEncoded, rows, next, some);
+      values.add(page, batch, rows, next, some);
     }
     page.added(some);
     next += some;

@@ -35,7 +35,6 @@ final class ComputedValues {
   static final int TARGET = -1;
   private static final int SEVERAL = -1;
   private static final int SEED = 42; // of Spark's hash partitioning
-  private static final UnsafeRow ALL_FIXED = new UnsafeRow(0); // stands for values of which no further bytes are needed
 
   /** What is computed of a string key: the number of its first bytes, its rest ({@link Shipment}), and the target partition. */
   enum Part { PREFIX, REST, TARGET }
@@ -103,30 +102,33 @@ final class ComputedValues {
   private final UnsafeProjection projection;
   private final int[] columns;
   private final DictionaryEntries source; // null if there are several
-  private final int place; // of the source in a batch
   private final EntryValues ofEntries;
   private final Part[] parts;
   private final int partitions;
+  private final UnsafeRow nothing; // the values of a key whose rest is NULL
 
-  /** {@code entries}: of each column of a batch; null if no group depends on it alone. */
+  /** {@code entries}: of each column of a batch. */
   ComputedValues(Group group, Seq<Attribute> batch, DictionaryEntries[] entries, int partition) {
     Seq<Expression> values = Scala.seq(CollectionConverters.asJava(group.values()).stream().map(ComputedValues::folded).toList());
     projection = UnsafeProjection.create(values, batch);
     projection.initialize(partition);
     columns = group.columns();
-    place = group.source();
-    source = place < 0 ? null : entries[place];
+    source = group.source() < 0 ? null : entries[group.source()];
     ofEntries = new EntryValues(this::compute, columns.length);
     parts = group.parts();
     partitions = group.partitions();
+    nothing = UnsafeRow.createFromByteArray(UnsafeRow.calculateBitSetWidthInBytes(columns.length) + 8 * columns.length, columns.length);
+    for (int i = 0; i < columns.length; i++) {
+      nothing.setNullAt(i);
+    }
   }
 
   /**
    * Adds the values of {@code some} rows of a batch as those of the next rows of a page. {@code rows} lists these rows, from {@code
-   * from} on. {@code isEncoded}: of each column of the batch, whether it has a dictionary.
+   * from} on.
    */
-  void add(BlockPage page, ColumnarBatch batch, boolean[] isEncoded, int[] rows, int from, int some) {
-    if (source != null && isEncoded[place] && ofEntries.read(source, batch, rows, from, some)) {
+  void add(BlockPage page, ColumnarBatch batch, int[] rows, int from, int some) {
+    if (source != null && source.hasDictionary() && ofEntries.read(source, batch, rows, from, some)) {
       for (int value = 0; value < columns.length; value++) {
         if (columns[value] == TARGET) {
           page.targets(ofEntries, value, some);
@@ -137,7 +139,7 @@ final class ComputedValues {
       return;
     }
     if (parts != null) {
-      addParts(page, batch, isEncoded[place] ? source.vector() : batch.column(place), rows, from, some);
+      addParts(page, batch, source.vector(), rows, from, some);
       return;
     }
     for (int i = 0; i < some; i++) {
@@ -187,7 +189,7 @@ final class ComputedValues {
         nulls[value] = parts[value] == Part.REST;
         fixed[value] = parts[value] == Part.PREFIX ? key.getPrefix() : parts[value] == Part.TARGET ? target(key) : 0;
       }
-      return ALL_FIXED;
+      return nothing;
     }
     UnsafeRow found = projection.apply(batch.getRow(row)).copy();
     for (int value = 0; value < columns.length; value++) {
