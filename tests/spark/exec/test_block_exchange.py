@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.functions import udf
 
 import sparkcep
 from sparkcep.spark.exec.physical_plan import nodes
@@ -278,16 +279,51 @@ def test_a_scalar_subquery_below_is_evaluated(exchanged):
     assert sorted(map(str, map(tuple, exchanged.sql(query).collect()))) == sorted(map(str, map(tuple, expected))) and expected
 
 
-def test_long_values_of_few_rows(exchanged):
+LONG = "SELECT id, repeat(string(id % 10), 500000 + int(id)) AS text, IF(id % 3 = 0, NULL, repeat('b', int(id * 10000))) AS other FROM range(0, 40, 1, 1)"
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_long_values_of_few_rows(exchanged, tmp_path, stored):
     """A row of megabytes: a task's budget is asked before the next 1,000 rows."""
-    exchanged.conf.set("sparkcep.exchange.taskBytes", "1m")
-    try:
-        below = "(SELECT id, repeat(string(id % 10), 500000 + int(id)) AS text FROM range(0, 40, 1, 1))"
-        query = f"SELECT id, length(text), place, crc32(text) FROM {clause('PARTITION BY 1', 'id % 7', below)}"
-        found = exchanged.sql(query).collect()
-        assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(f"SELECT id, length(text), row_number() OVER (ORDER BY id % 7, id), crc32(text) FROM {below}").collect()))
-    finally:
-        exchanged.conf.unset("sparkcep.exchange.taskBytes")
+    exchanged.sql(LONG).write.parquet(f"{tmp_path}/long")
+    read = f"parquet.`{tmp_path}/long`" if stored else f"({LONG})"
+    below = f"(SELECT *, id % 4 AS n, concat(other, 'c', text) AS both FROM {read})"
+    values = "id, n, length(text), length(other), place, crc32(text), crc32(other), crc32(both)"
+    expected = exchanged.sql(f"SELECT {values} FROM (SELECT *, row_number() OVER (ORDER BY id % 7, id) AS place FROM {below})").collect()
+    with configured(exchanged, {"sparkcep.exchange.taskBytes": "1m"}):
+        found = exchanged.sql(f"SELECT {values} FROM {clause('PARTITION BY 1', 'id % 7', below)}")
+        assert sorted(found.collect(), key=str) == sorted(expected, key=str)
+        (blocks,) = (node for _, node in nodes(found._jdf.queryExecution().executedPlan()) if node.nodeName() == "MatchBlocks")
+    assert blocks.metrics().apply("blocks").value() >= 10 and any(row["length(other)"] is None for row in expected)
+
+
+MANY = "SELECT id, id % 3 = 0 AS b, concat('name ', id) AS s, named_struct('a', id, 's', string(id)) AS p FROM range(0, 280000, 1, 2)"
+MATCHES = "MATCH_RECOGNIZE (ORDER BY id ALL ROWS PER MATCH PATTERN (A) DEFINE A AS TRUE)"
+
+
+@pytest.mark.parametrize("adaptive", ["true", further("false")])
+def test_python_functions_above_read_rows(exchanged, adaptive):
+    """Spark's operator of such functions would keep columns of Arrow while the engine's next batch is read into them."""
+    exchanged.udf.register("more", udf(lambda value: value + 1, "bigint", useArrow=True))
+    exchanged.sql(MANY).createOrReplaceTempView("many_rows")
+    with configured(exchanged, {"spark.sql.adaptive.enabled": adaptive}):
+        found = exchanged.sql(f"SELECT id, b, s, p, more(id) AS next FROM many_rows {MATCHES}")
+        plan = found._jdf.queryExecution().executedPlan().toString()
+        assert "ArrowEvalPython" in plan and "MatchBlocks" in plan
+        right = "b = (id % 3 = 0) AND s = concat('name ', id) AND p.a = id AND p.s = string(id) AND next = id + 1"
+        assert tuple(found.selectExpr("count(*)", f"count_if({right})").first()) == (280000, 280000)
+
+
+@pytest.mark.parametrize("compiled", ["true", further("false")])
+def test_nested_values_of_several_batches(exchanged, compiled):
+    """What makes rows of a batch closes it, and the reader of batches reads the next one into the same vectors."""
+    exchanged.sql(MANY).createOrReplaceTempView("many_rows")
+    kept = "count(*), sum(hash(p)), sum(hash(b, s)), max(p), max_by(s, p.s)"
+    with configured(exchanged, {"spark.sql.codegen.wholeStage": compiled}):
+        query = f"SELECT {kept} FROM many_rows {MATCHES}"
+        assert "MatchBlocks" in plan_of(exchanged, query)
+        assert exchanged.sql(query).first() == exchanged.sql(f"SELECT {kept} FROM many_rows").first()
+        assert exchanged.sql(f"SELECT {kept} FROM (SELECT * FROM many_rows {MATCHES}) {MATCHES.replace('BY id', 'BY -id')}").first() == exchanged.sql(query).first()
 
 
 def test_adaptive_execution_brings_together_what_a_worker_can_hold(exchanged):

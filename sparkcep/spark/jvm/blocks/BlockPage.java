@@ -18,6 +18,7 @@ public final class BlockPage {
   static final int FIRST_ROWS = 256;
   private static final int BLOCK_ROWS = 1 << 16;
   private static final long BLOCK_BYTES = 8L << 20;
+  private static final int TEXT_BYTES = 1 << 20; // of a column, that are added before memory is asked for
   private static final int HEAD = 16;
   private static final long BYTES = Platform.BYTE_ARRAY_OFFSET;
 
@@ -84,9 +85,21 @@ public final class BlockPage {
     return targets.length - rows;
   }
 
-  /** Whether there are values of their own lengths. */
-  public boolean hasTexts() {
-    return texts.length > 0;
+  /** Begins to add rows of a batch. Their values of their own lengths end early if they are long ({@link #isLong}). */
+  public void begin() {
+    for (ColumnBuffer text : texts) {
+      text.begin(TEXT_BYTES);
+    }
+  }
+
+  /** Whether values of their own lengths have many bytes since {@link #begin}. */
+  public boolean isLong() {
+    for (ColumnBuffer text : texts) {
+      if (text.isLong()) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Whether values of their own lengths needed more room since the last call. */
@@ -109,7 +122,7 @@ public final class BlockPage {
       columns[i].add(row, i, rows);
     }
     target(row.getInt(columns.length), rows);
-    added(1);
+    rows++;
   }
 
   /** Sets the target partition of the row {@code at}, which is not yet added. */
@@ -122,9 +135,12 @@ public final class BlockPage {
     entries.copy(value, count, targets, rows);
   }
 
-  /** Adds {@code count} rows whose values and target partitions were set. */
+  /** Adds {@code count} rows whose values and target partitions were set. If some of a further row were set, that row comes next. */
   public void added(int count) {
     rows += count;
+    for (ColumnBuffer text : texts) {
+      text.forget(rows);
+    }
   }
 
   /** Ends adding: blocks can be taken. Rows of a target partition keep their order (counting sort). */

@@ -29,6 +29,7 @@ public final class ColumnBuffer {
   private final ColumnType written;
   private byte[] values; // width bytes a row, or the bytes of all rows
   private int used; // of values, if these have their own lengths
+  private long most; // of used, after which no further value of a batch is added
   private int[] ends; // of each row in values; null if the width is fixed
   private boolean[] nulls; // null as long as there is none
   private final boolean isBinary;
@@ -76,6 +77,21 @@ public final class ColumnBuffer {
     return used > 0;
   }
 
+  /** Lets the values of a batch have about {@code bytes} more bytes. */
+  void begin(int bytes) {
+    most = used + (long) bytes;
+  }
+
+  /** Whether the values of a batch have so many bytes. */
+  boolean isLong() {
+    return used > most;
+  }
+
+  /** Forgets the bytes of the values from the row {@code from} on. Which of them are NULL stays: the same rows come next. */
+  void forget(int from) {
+    used = start(from);
+  }
+
   /** Whether the bytes of values needed more room since the last call. */
   boolean hasGrown() {
     boolean found = grown;
@@ -118,8 +134,11 @@ public final class ColumnBuffer {
     addBytes(value, at);
   }
 
-  /** Adds values of a vector as those of the rows from {@code at} on. {@code rows} lists the values' rows, from {@code from} on. */
-  public void add(ColumnVector vector, int[] rows, int from, int count, int at) {
+  /**
+   * Adds values of a vector as those of the rows from {@code at} on. {@code rows} lists the values' rows, from {@code from} on.
+   * Returns how many of {@code count} values were added: fewer if they are long.
+   */
+  public int add(ColumnVector vector, int[] rows, int from, int count, int at) {
     if (vector.hasNull()) {
       for (int i = 0; i < count; i++) {
         if (vector.isNullAt(rows[from + i])) {
@@ -141,25 +160,35 @@ public final class ColumnBuffer {
           } else {
             addBytes(isNull(at + i) ? null : vector.getUTF8String(rows[from + i]), at + i);
           }
+          if (isLong()) {
+            return i + 1;
+          }
         }
       }
     }
+    return count;
   }
 
-  /** Adds a computed value of the rows that {@code entries} has read as those of the rows from {@code at} on. */
-  public void add(EntryValues entries, int value, int count, int at) {
+  /**
+   * Adds a computed value of the rows that {@code entries} has read as those of the rows from {@code at} on. Returns for how many of
+   * {@code count} rows it was added: fewer if the values are long.
+   */
+  public int add(EntryValues entries, int value, int count, int at) {
     int width = written.width();
     if (width == 0 && entries.isNull(value)) { // mostly the rest of a key
       markNull(at);
       Arrays.fill(nulls, at, at + count, true);
       Arrays.fill(ends, at, at + count, used);
-      return;
+      return count;
     }
     if (width == 0 || width > 8) {
       for (int i = 0; i < count; i++) {
         add(entries.row(i), value, at + i);
+        if (isLong()) {
+          return i + 1;
+        }
       }
-      return;
+      return count;
     }
     for (int i = 0; i < count && entries.hasNull(value); i++) {
       if (entries.isNull(value, i)) {
@@ -167,6 +196,7 @@ public final class ColumnBuffer {
       }
     }
     entries.copy(value, width, count, values, BYTES + (long) width * at);
+    return count;
   }
 
   private void markNull(int at) {

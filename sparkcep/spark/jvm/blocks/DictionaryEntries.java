@@ -53,7 +53,7 @@ public final class DictionaryEntries {
     private static final Field OF_VECTOR = field(WritableColumnVector.class.getName());
     private static final Field OF_CHUNK = field("org.apache.spark.sql.execution.datasources.parquet.ParquetDictionary");
 
-    /** Returns the dictionary of a vector; null if it cannot be told, so that its entries are decoded again in each batch. */
+    /** Returns the dictionary of a vector; null if that is unknown, so that its entries are decoded again in each batch. */
     static Object of(WritableColumnVector vector) {
       try {
         Object spark = OF_VECTOR == null ? null : OF_VECTOR.get(vector);

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
@@ -30,6 +31,8 @@ import scala.jdk.javaapi.OptionConverters;
 
 /** Spark's way of passing batches of rows to a Python function. */
 public final class PythonBatches {
+  private static final long LARGE = 64L << 20; // bytes of a passed batch, which takes no more rows then
+
   private PythonBatches() {}
 
   /**
@@ -69,7 +72,7 @@ public final class PythonBatches {
    *
    * @param sent the type of the rows that are passed
    * @param returned the type of the rows of returned batches
-   * @param few how many rows a passed batch has at most
+   * @param few how many rows a passed batch has at most; it has fewer if they are large
    * @param job the artifacts of the job, see {@link #job}
    */
   public record Columns(Seq<Tuple2<ChainedPythonFunctions, Object>> functions, int kind, StructType sent, StructType returned, int few, String zone, boolean large,
@@ -80,7 +83,10 @@ public final class PythonBatches {
           ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, job);
     }
 
-    /** Passes a task's rows, and returns the function's batches. A batch is valid until the next one is asked for. */
+    /**
+     * Passes a task's rows, and returns the function's batches. A batch is valid until the next one is asked for. The reader of
+     * batches closes their vectors, and reads the next batch into them.
+     */
     public Iterator<ColumnarBatch> of(Iterator<InternalRow> rows) {
       StructType input = new StructType().add("struct", sent, false);
       ArrowPythonRunner runner = made(ArrowPythonRunner.class, functions, kind, new int[][] {{0}}, input, zone, large, settings, metrics, job);
@@ -96,11 +102,17 @@ public final class PythonBatches {
       for (int i = 0; i < columns.length; i++) {
         columns[i] = ReturnedVector.of(struct.getChild(i), returned.apply(i).dataType(), batch.numRows());
       }
-      return new ColumnarBatch(columns, batch.numRows());
+      return new ColumnarBatch(columns, batch.numRows()) {
+        @Override
+        public void close() {}
+
+        @Override
+        public void closeIfFreeable() {}
+      };
     }
   }
 
-  /** Rows in batches of a few. Each has one column: a struct with the columns that are passed. */
+  /** Rows in batches of a few, and of one if it is large. Each has one column: a struct with the columns that are passed. */
   private record Batches(Iterator<InternalRow> rows, int few) implements Iterator<scala.collection.Iterator<InternalRow>> {
     @Override
     public boolean hasNext() {
@@ -111,16 +123,19 @@ public final class PythonBatches {
     public scala.collection.Iterator<InternalRow> next() {
       return CollectionConverters.asScala(new Iterator<InternalRow>() {
         private int left = few;
+        private long bytes;
 
         @Override
         public boolean hasNext() {
-          return left > 0 && rows.hasNext();
+          return left > 0 && bytes < LARGE && rows.hasNext();
         }
 
         @Override
         public InternalRow next() {
+          InternalRow row = rows.next();
           left--;
-          return new GenericInternalRow(new Object[] {rows.next()});
+          bytes += row instanceof UnsafeRow unsafe ? unsafe.getSizeInBytes() : 0;
+          return new GenericInternalRow(new Object[] {row});
         }
       });
     }

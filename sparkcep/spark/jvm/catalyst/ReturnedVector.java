@@ -121,8 +121,4 @@ final class ReturnedVector extends ArrowColumnVector {
     int to = Platform.getInt(null, values + (long) OFFSET * (row + 1));
     return UTF8String.fromAddress(null, bytes + from, to - from);
   }
-
-  /** The batch of the reader, which has the vector, is closed by it. */
-  @Override
-  public void close() {}
 }

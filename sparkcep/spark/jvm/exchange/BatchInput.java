@@ -28,14 +28,13 @@ final class BatchInput implements BlockRows.Input {
   record Columns(int[] vectors, List<ComputedValues.Group> computed, Expression condition, Seq<Attribute> batch)
       implements Serializable {}
 
-  private static final int TEXT_ROWS = 256; // that are added before memory is asked for: a batch may have few strings, many times
-
   private final Iterator<ColumnarBatch> batches;
   private final int[] vectors;
   private final ComputedValues[] computed;
   private final BasePredicate condition;
   private final DictionaryEntries[] entries; // of each column of a batch
   private final DictionaryVector[] texts; // of each column of a batch; null if it has no strings
+  private ColumnarBatch given; // by the operator below
   private ColumnarBatch batch;
   private int[] rows = {}; // of the batch, that fulfil the condition
   private int count; // of rows
@@ -62,18 +61,23 @@ final class BatchInput implements BlockRows.Input {
   @Override
   public boolean hasNext() {
     while (next == count) {
+      if (given != null) {
+        given.closeIfFreeable();
+        given = null;
+      }
       if (!batches.hasNext()) {
         return false;
       }
-      batch = decoded(batches.next());
+      given = batches.next();
+      batch = decoded();
       select();
     }
     return true;
   }
 
   /** Returns a batch whose strings are decoded once if they have a dictionary. */
-  private ColumnarBatch decoded(ColumnarBatch given) {
-    ColumnVector[] columns = new ColumnVector[given.numCols()];
+  private ColumnarBatch decoded() {
+    ColumnVector[] columns = new ColumnVector[entries.length]; // a source may have further columns
     for (int i = 0; i < columns.length; i++) {
       entries[i].read(given.column(i));
       columns[i] = texts[i] != null && entries[i].hasDictionary() ? texts[i] : given.column(i);
@@ -98,15 +102,15 @@ final class BatchInput implements BlockRows.Input {
 
   @Override
   public void add(BlockPage page) {
-    int some = Math.min(Math.min(count - next, page.space()), page.hasTexts() ? TEXT_ROWS : Integer.MAX_VALUE);
-    int first = page.rows();
+    int some = Math.min(count - next, page.space());
+    page.begin();
     for (int i = 0; i < vectors.length; i++) {
       if (vectors[i] >= 0) {
-        page.column(i).add(batch.column(vectors[i]), rows, next, some, first);
+        some = page.column(i).add(batch.column(vectors[i]), rows, next, some, page.rows());
       }
     }
     for (ComputedValues values : computed) {
-      values.add(page, batch, rows, next, some);
+      some = values.add(page, batch, rows, next, some);
     }
     page.added(some);
     next += some;

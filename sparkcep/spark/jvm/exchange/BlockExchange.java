@@ -31,7 +31,6 @@ import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.ProjectExec;
-import org.apache.spark.sql.execution.RowToColumnarExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
@@ -70,14 +69,13 @@ public final class BlockExchange extends Rule<SparkPlan> {
   }
 
   /**
-   * Makes blocks of batches of columns where a plan has them, and gives {@link SearchBlocksExec} the rows that it takes. For plans
-   * with {@link ColumnarToRowExec}: Spark gives columns to an operator that returns columns.
+   * Makes blocks of batches of columns where a plan has them, and has the engine return columns. For plans with {@link
+   * ColumnarToRowExec}.
    */
   public static SparkPlan overBatches(SparkPlan plan) {
-    SparkPlan made = (SparkPlan) plan.transformUp(Replacement.of(node -> node instanceof BlocksExec, node -> BatchBlocksExec.of((BlocksExec) node)));
-    return (SparkPlan) made.transformUp(Replacement.of(
-        node -> node instanceof SearchBlocksExec search && search.child() instanceof RowToColumnarExec,
-        node -> (SparkPlan) node.withNewChildren(((RowToColumnarExec) ((SearchBlocksExec) node).child()).children())));
+    SparkPlan made = (SparkPlan) plan.transformUp(Replacement.of(
+        node -> node instanceof SearchBlocksExec && !node.supportsColumnar(), node -> ((SearchBlocksExec) node).overColumns()));
+    return (SparkPlan) made.transformUp(Replacement.of(node -> node instanceof BlocksExec, node -> BatchBlocksExec.of((BlocksExec) node)));
   }
 
   private static SparkPlan replaced(MapInArrowExec operator) {

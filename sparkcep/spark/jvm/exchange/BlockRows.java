@@ -84,15 +84,14 @@ final class BlockRows implements Iterator<InternalRow> {
   private void collect() {
     while (!page.isComplete() && input.hasNext()) {
       input.add(page);
-      boolean isFull = page.space() == 0;
-      if (page.hasGrown() || isFull) {
-        long needed = isFull ? 2 * page.bytes() : page.bytes();
-        if (needed > budget || !room.take(needed - room.getUsed())) {
+      if (page.hasGrown() && (!room.take(page.bytes() - room.getUsed()) || page.bytes() > budget)) {
+        break;
+      }
+      if (page.space() == 0) {
+        if (2 * page.bytes() > budget || !room.take(2 * page.bytes() - room.getUsed())) {
           break;
         }
-        if (isFull) {
-          page.grow();
-        }
+        page.grow();
       }
     }
     counts.rows().add(page.rows());

@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.hash.Murmur3_x86_32;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -124,27 +123,34 @@ final class ComputedValues {
   }
 
   /**
-   * Adds the values of {@code some} rows of a batch as those of the next rows of a page. {@code rows} lists these rows, from {@code
-   * from} on.
+   * Adds the values of rows of a batch as those of the next rows of a page, until strings need many bytes. {@code rows} lists these
+   * rows, {@code most} of them from {@code from} on.
+   *
+   * @return of how many rows the values were added
    */
-  void add(BlockPage page, ColumnarBatch batch, int[] rows, int from, int some) {
+  int add(BlockPage page, ColumnarBatch batch, int[] rows, int from, int most) {
+    int some = most;
     if (source != null && source.hasDictionary() && ofEntries.read(source, batch, rows, from, some)) {
       for (int value = 0; value < columns.length; value++) {
         if (columns[value] == TARGET) {
           page.targets(ofEntries, value, some);
         } else {
-          page.column(columns[value]).add(ofEntries, value, some, page.rows());
+          some = page.column(columns[value]).add(ofEntries, value, some, page.rows());
         }
       }
-      return;
-    }
-    if (parts != null) {
-      addParts(page, batch, source.vector(), rows, from, some);
-      return;
+      return some;
     }
     for (int i = 0; i < some; i++) {
-      addRow(page, batch, rows[from + i], page.rows() + i);
+      if (parts != null && !source.vector().isNullAt(rows[from + i])) {
+        addParts(page, source.vector().getUTF8String(rows[from + i]), page.rows() + i);
+      } else {
+        addRow(page, batch, rows[from + i], page.rows() + i);
+      }
+      if (page.isLong()) {
+        return i + 1;
+      }
     }
+    return some;
   }
 
   private void addRow(BlockPage page, ColumnarBatch batch, int of, int at) {
@@ -158,21 +164,12 @@ final class ComputedValues {
     }
   }
 
-  private void addParts(BlockPage page, ColumnarBatch batch, ColumnVector keys, int[] rows, int from, int some) {
-    for (int i = 0; i < some; i++) {
-      int row = rows[from + i];
-      int at = page.rows() + i;
-      if (keys.isNullAt(row)) {
-        addRow(page, batch, row, at);
-        continue;
-      }
-      UTF8String key = keys.getUTF8String(row);
-      for (int value = 0; value < columns.length; value++) {
-        switch (parts[value]) {
-          case PREFIX -> page.column(columns[value]).add(key.getPrefix(), at);
-          case REST -> page.column(columns[value]).add(Shipment.isInPrefix(key) ? null : key, at);
-          case TARGET -> page.target(target(key), at);
-        }
+  private void addParts(BlockPage page, UTF8String key, int at) {
+    for (int value = 0; value < columns.length; value++) {
+      switch (parts[value]) {
+        case PREFIX -> page.column(columns[value]).add(key.getPrefix(), at);
+        case REST -> page.column(columns[value]).add(Shipment.isInPrefix(key) ? null : key, at);
+        case TARGET -> page.target(target(key), at);
       }
     }
   }

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.MapInArrowExec;
@@ -22,24 +23,37 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
 /**
- * Passes blocks to the engine, a few at a time, as Spark's operator of {@code mapInArrow} passes rows, and returns its batches of
- * columns. Spark's own would put thousands of blocks into one batch.
+ * Passes blocks to the engine, a few at a time, as Spark's operator of {@code mapInArrow} passes rows. Spark's own would put
+ * thousands of blocks into one batch.
+ *
+ * <p>It returns batches of columns that are valid until the next one is asked for, so only {@link ColumnarToRowExec} may read
+ * them: Spark's operator of Python functions keeps columns of Arrow. Therefore Spark's rules see an operator of rows, and {@link
+ * BlockExchange#overBatches} puts {@link #overColumns} in its place after them.
  */
 public final class SearchBlocksExec extends SparkPlan implements Members {
   private static final long serialVersionUID = 1L;
-  private static final int BLOCKS = 4; // of a batch; each has a few megabytes at most
+  private static final int BLOCKS = 4; // of a batch at most
 
   private final MapInArrowExec like;
   private final SparkPlan child;
+  private final boolean returnsColumns;
 
   /** {@code like}: Spark's own operator over the child. */
   public SearchBlocksExec(MapInArrowExec like, SparkPlan child) {
-    this.like = like;
-    this.child = child;
+    this(like, child, false);
   }
 
-  SparkPlan child() {
-    return child;
+  private SearchBlocksExec(MapInArrowExec like, SparkPlan child, boolean returnsColumns) {
+    this.like = like;
+    this.child = child;
+    this.returnsColumns = returnsColumns;
+  }
+
+  /** Returns the operator that returns columns, below the one that makes rows of them. */
+  SparkPlan overColumns() {
+    SparkPlan columns = new SearchBlocksExec(like, child, true);
+    columns.copyTagsFrom(this);
+    return new ColumnarToRowExec(columns);
   }
 
   /** Returns the Python function. */
@@ -69,12 +83,12 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
 
   @Override
   public boolean supportsColumnar() {
-    return true;
+    return returnsColumns;
   }
 
   @Override
   public RDD<InternalRow> doExecute() {
-    throw new UnsupportedOperationException("it returns columns"); // Spark plans what makes rows of them
+    throw new UnsupportedOperationException("the rules after the planning of columns did not run");
   }
 
   @Override
@@ -101,7 +115,7 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
 
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
-    return new SearchBlocksExec(like, children.apply(0));
+    return new SearchBlocksExec(like, children.apply(0), returnsColumns);
   }
 
   /** The replaced operator over these blocks is canonical: nothing else tells two of these operators apart. */
@@ -112,6 +126,6 @@ public final class SearchBlocksExec extends SparkPlan implements Members {
 
   @Override
   public Object[] members() {
-    return new Object[] {like, child};
+    return new Object[] {like, child, returnsColumns};
   }
 }
