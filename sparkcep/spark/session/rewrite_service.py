@@ -43,12 +43,12 @@ Requests, by their ``kind``:
 - ``places``: maps ``spans`` (half-open offsets) of ``sql``, a rewritten statement, to the user's text. Answer: the user's ``text``,
   and for each span its ``line`` (from 1), ``position`` in the line (from 0), and offsets ``start`` and ``stop`` (of its last
   character) there. A span that the user did not write is null.
-- ``tell``: rewords an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each
+- ``reword``: rewords an error of Spark's (``condition``, ``message``, ``parameters``, and ``spots``: fragment and offset of each
   place) for the user's statement ``sql``. Answer: ``message``; ``error`` if the error is the clause's; ``{}`` if the statement was
   not rewritten.
 - ``unbegun``: checks whether the statement ``sql``, which Spark could not parse, was meant to have a clause. Answer: ``error`` or
   ``{}``.
-- ``told``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error`` or ``{}``.
+- ``clause_error``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error`` or ``{}``.
 
 If a request fails, its answer has ``failure``, a traceback, and the process continues. If a request needs too much memory, the
 answer has ``ended``, the fields of a ClauseError.
@@ -128,7 +128,7 @@ def _answered(asked: dict[str, Any]) -> dict[str, Any]:
             return pickled.analyze(asked["schema"], asked["distinct"], asked["streaming"], asked["application"])
         except Exception as raised:
             return _reported_over(_of_ours(raised), asked["sql"])
-    answers = {None: _rewritten, "places": _places, "tell": _reworded, "told": _found, "unbegun": _unbegun}
+    answers = {None: _rewritten, "places": _places, "reword": _reworded, "clause_error": _found, "unbegun": _unbegun}
     if kind not in answers:
         raise ValueError(f"unknown request {kind!r}")
     return answers[kind](asked)

@@ -484,8 +484,8 @@ def test_rewrite_server_protocol():
         framed(b"{ no JSON"),
         framed(b"\xff\xfe"),
         ask(kind="unheard of"),
-        ask(kind="told", text="Error: [SPARKCEP.X] a message (line 2, column 3: 'f') SQLSTATE: 42K0E\n at ..."),
-        ask(kind="told", text="Error: division by zero"),
+        ask(kind="clause_error", text="Error: [SPARKCEP.X] a message (line 2, column 3: 'f') SQLSTATE: 42K0E\n at ..."),
+        ask(kind="clause_error", text="Error: division by zero"),
         ask(kind="functions"),
         ask(sql=f"SELECT * FROM ticks {MATCH}"),
     ]

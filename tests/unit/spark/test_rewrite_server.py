@@ -152,8 +152,8 @@ def test_another_helper_is_told_how_the_statement_was_rewritten(monkeypatch, res
     monkeypatch.setattr(rewrite, "_recent", {})
     assert json.loads(rewrite_service.answer(json.dumps({**places, "earlier": {**before, "restored": restored}}))) == expected
     monkeypatch.setattr(rewrite, "_recent", {})
-    told = {"kind": "tell", "sql": before["sql"], "condition": "X", "message": "wrong", "parameters": {}, "spots": [], "earlier": {**before, "restored": restored}}
-    assert "message" in json.loads(rewrite_service.answer(json.dumps(told))) and rewrite.known(before["sql"]).restored == restored
+    request = {"kind": "reword", "sql": before["sql"], "condition": "X", "message": "wrong", "parameters": {}, "spots": [], "earlier": {**before, "restored": restored}}
+    assert "message" in json.loads(rewrite_service.answer(json.dumps(request))) and rewrite.known(before["sql"]).restored == restored
 
 
 def test_a_worker_without_the_package_says_what_to_do():

@@ -114,7 +114,7 @@ final class CallAnalysis {
         return raised;
       }
       ObjectNode request = JsonNodeFactory.instance.objectNode();
-      request.put("kind", "told").put("text", raised.getMessage());
+      request.put("kind", "clause_error").put("text", raised.getMessage());
       try {
         JsonNode answer = Rewriter.ask(request);
         return answer.has("error") ? new ClauseException(null, answer.get("error")) : raised;

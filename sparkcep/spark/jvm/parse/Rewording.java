@@ -117,7 +117,7 @@ public final class Rewording extends Rule<LogicalPlan> {
 
   private static JsonNode answer(String text, AnalysisException error) {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("kind", "tell").put("sql", text).put("condition", error.getCondition()).put("message", error.getMessage());
+    request.put("kind", "reword").put("sql", text).put("condition", error.getCondition()).put("message", error.getMessage());
     ArrayNode spots = request.putArray("spots");
     for (QueryContext context : error.getQueryContext()) {
       if (context instanceof SQLQueryContext sql && sql.sqlText().isDefined()) {

@@ -196,17 +196,17 @@ class Frames:
         plan, rows, fields, behind = recipe
         ordered = len(plan.order)
         shipped, order = T.StructType(fields[: len(fields) - ordered - 1]), fields[len(fields) - ordered :]
-        told = plan.without_sql().to_json()
+        planned = plan.without_sql().to_json()
         # without the metadata that would show Spark the output's watermark
         plain = [T.StructField(f.name, f.dataType, f.nullable, declared(f)) for f in shipped]
-        analysis = analyze_planned(T.StructType([*plain, T.StructField(told, T.NullType())]), distinct=True, streaming=True)
+        analysis = analyze_planned(T.StructType([*plain, T.StructField(planned, T.NullType())]), distinct=True, streaming=True)
         layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
         kinds = [f.dataType for f in (*shipped.fields, *order)]
         schema = arrow_schema(T.StructType([T.StructField(n, kind) for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]))
         texts = {**dict(plan.inputs), **({LETTERS: "; ".join(f"{bit} {text}" for _, bit, text in plan.letters)} if plan.letters else {})}
         columns = [[n, kind.simpleString()] for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]
-        statement = {"format": STATE_FORMAT, "plan": told, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
-        job = Job(told, schema, layout, json.dumps(statement).encode())
+        statement = {"format": STATE_FORMAT, "plan": planned, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
+        job = Job(planned, schema, layout, json.dumps(statement).encode())
         log.warning(
             "over a stream: without the JVM extension the clause runs as a DataFrame program: each micro-batch reads and writes the states of all keys, in %d buckets. "
             "The extension needs Spark 4.1 to 4.3, and a JDK on the driver or `sparkcep jar` on the server", layout.buckets,
@@ -329,7 +329,7 @@ def _program(frame: DataFrame, search: Search, several: bool, number: int, schem
         found = groups.applyInPandasWithState(search, OUT, _STATE, "append", "EventTimeTimeout")
     metrics = _METRICS | (_CHECKS if Plan.from_json(search.job.plan).budgeted else {})
     seen = found.observe(f"{OBSERVED} {number}", *(F.expr(text).alias(name) for name, text in metrics.items()))
-    return seen.mapInArrow(Rows(arrow, f"match_recognize {number} by data frames, {search.told}, "), schema)
+    return seen.mapInArrow(Rows(arrow, f"match_recognize {number} by data frames, {search.states}, "), schema)
 
 
 _METRICS = {

@@ -91,17 +91,17 @@ class Search:
 
     Attributes:
         job: the clause.
-        ``told``: the state of each key in words, for EXPLAIN.
+        ``states``: the state of each key in words, for EXPLAIN.
         ``behind``: how many milliseconds the watermark of the rows trails Spark's, if they are the output of other clauses.
     """
 
     job: Job
-    told: str
+    states: str
     behind: int = 0
 
     @property
     def __name__(self) -> str:
-        return f"match_recognize by data frames, {self.told}, "
+        return f"match_recognize by data frames, {self.states}, "
 
     def __call__(self, key: tuple, frames: Iterator[pd.DataFrame], state: Held) -> Iterator[pd.DataFrame]:
         import pandas as pd

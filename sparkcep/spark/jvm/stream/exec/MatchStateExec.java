@@ -158,7 +158,7 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
         new StatefulOperatorCustomSumMetric(Counts.KEPT, "retained rows that the watermark has passed"),
         new StatefulOperatorCustomSumMetric(Counts.PENDING, "rows waiting for the watermark"),
         new StatefulOperatorCustomSumMetric(Counts.BYTES, "bytes of the states"),
-        new StatefulOperatorCustomSumMetric(Counts.MATCHES, "matches told"),
+        new StatefulOperatorCustomSumMetric(Counts.MATCHES, "matches emitted"),
         new StatefulOperatorCustomSumMetric(ENGINE, "milliseconds of the engine")));
     if (output().last().metadata().contains(StreamOperator.BUDGETED)) {
       Counts.checks((name, about) -> metrics.add(new StatefulOperatorCustomSumMetric(name, about)));
