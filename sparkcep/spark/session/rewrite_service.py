@@ -48,7 +48,8 @@ Requests, by their ``kind``:
   not rewritten.
 - ``unbegun``: checks whether the statement ``sql``, which Spark could not parse, was meant to have a clause. Answer: ``error`` or
   ``{}``.
-- ``clause_error``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error`` or ``{}``.
+- ``clause_error``: finds the clause error inside ``text``, Spark's words for an exception of ``analyze``. Answer: ``error`` or
+  ``{}``.
 
 If a request fails, its answer has ``failure``, a traceback, and the process continues. If a request needs too much memory, the
 answer has ``ended``, the fields of a ClauseError.

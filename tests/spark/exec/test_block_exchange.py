@@ -316,7 +316,7 @@ def test_python_functions_above_read_rows(exchanged, adaptive):
 
 @pytest.mark.parametrize("compiled", ["true", further("false")])
 def test_nested_values_of_several_batches(exchanged, compiled):
-    """What makes rows of a batch closes it, and the reader of batches reads the next one into the same vectors."""
+    """ColumnarToRow closes a batch, and the reader of batches reads the next one into the same vectors."""
     exchanged.sql(MANY).createOrReplaceTempView("many_rows")
     kept = "count(*), sum(hash(p)), sum(hash(b, s)), max(p), max_by(s, p.s)"
     with configured(exchanged, {"spark.sql.codegen.wholeStage": compiled}):

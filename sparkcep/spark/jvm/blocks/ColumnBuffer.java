@@ -301,28 +301,10 @@ public final class ColumnBuffer {
       }
       at += padded(count);
     }
-    long out = BYTES + at;
-    switch (written.width()) {
-      case 8 -> {
-        for (int i = from; i < to; i++, out += 8) {
-          Platform.putLong(block, out, Platform.getLong(values, BYTES + 8L * rows[i]));
-        }
-      }
-      case 4 -> {
-        for (int i = from; i < to; i++, out += 4) {
-          Platform.putInt(block, out, Platform.getInt(values, BYTES + 4L * rows[i]));
-        }
-      }
-      case 0 -> {
-        return writeBytes(rows, from, to, block, at);
-      }
-      default -> {
-        int width = written.width();
-        for (int i = from; i < to; i++, out += width) {
-          Platform.copyMemory(values, BYTES + (long) width * rows[i], block, out, width);
-        }
-      }
+    if (ends != null) {
+      return writeBytes(rows, from, to, block, at);
     }
+    FixedWidths.write(values, written.width(), rows, from, to, block, BYTES + at);
     return at + padded((long) written.width() * count);
   }
 

@@ -80,6 +80,27 @@ record FixedWidths(ColumnVector vector, int[] rows, int from, int count, byte[] 
     }
   }
 
+  /** Writes values of up to 16 bytes, those of {@code rows[from]} to {@code rows[to - 1]}, into a block from the place {@code out} on. */
+  static void write(byte[] values, int width, int[] rows, int from, int to, byte[] block, long out) {
+    switch (width) {
+      case 8 -> {
+        for (int i = from; i < to; i++, out += 8) {
+          Platform.putLong(block, out, Platform.getLong(values, BYTES + 8L * rows[i]));
+        }
+      }
+      case 4 -> {
+        for (int i = from; i < to; i++, out += 4) {
+          Platform.putInt(block, out, Platform.getInt(values, BYTES + 4L * rows[i]));
+        }
+      }
+      default -> {
+        for (int i = from; i < to; i++, out += width) {
+          Platform.copyMemory(values, BYTES + (long) width * rows[i], block, out, width);
+        }
+      }
+    }
+  }
+
   /** Whether the rows lie beside each other and none is NULL, so that their values are copied at once. */
   private boolean areAtOnce() {
     return count > 0 && rows[from + count - 1] - rows[from] == count - 1 && !vector.hasNull();
