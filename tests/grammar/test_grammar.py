@@ -33,7 +33,7 @@ BATCHES = 16  # so that a failure names a part that runs quickly
 
 
 def seeds(total: int) -> list:
-    return first(range(0, total, total // BATCHES), wider=4)
+    return first(range(0, total, total // BATCHES), wider=2)
 
 
 # -- the texts of the project ---------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def nested(kind: str, depth: int) -> str:
     return around.format(opening * depth + core + closing * depth)
 
 
-@pytest.mark.parametrize("kind", one_in(6, NESTS))
+@pytest.mark.parametrize("kind", one_in(6, NESTS, wider=4))
 def test_deep_nesting_is_an_error(kind):
     assert_refused_quickly(nested(kind, DEEP))
 
@@ -330,7 +330,7 @@ def test_a_deep_pattern_that_is_never_closed_is_an_error(opening):
     assert_refused_quickly(PATTERN.format(opening * DEEP))
 
 
-@pytest.mark.parametrize("kind", one_in(6, NESTS))
+@pytest.mark.parametrize("kind", one_in(6, NESTS, wider=4))
 def test_what_is_not_too_deep_prints_and_compares(kind):
     """Up to the limit no later step runs out of stack: at small depths, and at each that is tried on the way to the limit."""
     read, most, refused = 0, 0, DEEP

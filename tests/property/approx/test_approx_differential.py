@@ -22,7 +22,7 @@ from sparkcep.settings import DEFAULT, Settings
 from tests.oracle import approx as oracle
 from tests.property.approx import approx_cases
 from tests.property.approx.approx_cases import ALL, ANY, BUNDLES, PER_ERROR, PROXY, STRICT, Budget
-from tests.selection import first, further
+from tests.selection import first, further, slow
 
 SEEDS = first(range(32), wider=2)
 QUERIES = 14  # a seed
@@ -132,7 +132,7 @@ def test_letters(strategy, report):
     assert tally.wrong >= 0.3 * tally.pairs >= 0.3 * 400
 
 
-@pytest.mark.parametrize("seed", first(range(24), wider=3))
+@pytest.mark.parametrize("seed", first(range(24), wider=2))
 def test_a_negated_group_of_one_row_is_its_variable(seed):
     rng = random.Random(9700 + seed)
     tally, refused = Tally(), 0
@@ -275,7 +275,7 @@ def test_batches_change_nothing(chunk_rows):
     assert tally.pairs >= 160
 
 
-@pytest.mark.parametrize("report", [BUNDLES, *map(further, (PROXY, PER_ERROR, ALL))])
+@pytest.mark.parametrize("report", [BUNDLES, *map(slow, (PROXY, PER_ERROR, ALL))])
 @pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_partitions_that_stay_open_change_nothing(seed, report):
     """Rows come little by little in many partitions, and what is known of each is bytes between the calls."""
@@ -369,7 +369,7 @@ def test_without_errors_the_oracle_is_the_exact_engine(seed):
     assert matched >= 0.2 * compared
 
 
-@pytest.mark.parametrize("seed", first(range(6), wider=3))
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
 def test_no_errors_allowed_is_exact_matching(seed):
     rng = random.Random(9400 + seed)
     matched = 0

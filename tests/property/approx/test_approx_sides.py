@@ -50,7 +50,7 @@ def compare(rng, cases, count) -> Tally:
     return tally
 
 
-@pytest.mark.parametrize("seed", first(range(24), wider=4))
+@pytest.mark.parametrize("seed", first(range(24), wider=1))
 def test_pairs_of_sides(seed):
     tally = compare(random.Random(f"sides {seed}"), 6, 20)
     assert tally.pairs >= 60 and tally.matched >= 0.1 * tally.pairs and tally.wrong >= 0.1 * tally.pairs

@@ -90,7 +90,7 @@ def test_the_engine_agrees_with_definition_2(seed):
 
 
 @pytest.mark.parametrize("room", [None, 1])
-@pytest.mark.parametrize("seed", first(range(8), wider=4))
+@pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_classifier_names_the_arcs_of_the_first_computation(seed, room, monkeypatch):
     if room is not None:
         monkeypatch.setattr(register_arrays, "RECORDS", room)

@@ -22,7 +22,7 @@ from tests.property.in_process import _inputs
 from tests.selection import first
 from tests.support.caught import without_catching
 
-SEEDS = first(range(20), wider=2)
+SEEDS = first(range(20), wider=1)
 
 
 def sequences(query, rows_of: dict[int, list[dict]]) -> dict[int, list[tuple]]:

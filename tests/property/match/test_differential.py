@@ -15,7 +15,7 @@ from tests.oracle.cases import BASE_MEASURES, Clause, random_clause
 from tests.oracle.expr import random_aggregate_condition, random_rows
 from tests.oracle.match import SkipTargetError, TooManySteps
 from tests.property.in_process import run
-from tests.selection import first, further
+from tests.selection import first, slow
 
 SEEDS = first(range(10), wider=2)
 CLAUSES = 20  # per seed
@@ -110,7 +110,7 @@ class Tally:
 ALL_KINDS = ("row", "prev", "history")
 
 
-@pytest.mark.parametrize("kinds", [further(("row",)), further(("row", "prev")), ALL_KINDS, ("history",)], ids="-".join)
+@pytest.mark.parametrize("kinds", [slow(("row",)), slow(("row", "prev")), ALL_KINDS, ("history",)], ids="-".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_engine_agrees_with_oracle(seed, kinds):
     rng, tally = random.Random(f"{seed} {kinds}"), Tally()

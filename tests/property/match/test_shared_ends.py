@@ -255,7 +255,7 @@ def test_null_elements_need_no_room(monkeypatch):
     assert len(calls) <= 2
 
 
-@pytest.mark.parametrize("pattern", first(["A+", "((A B?)+ C?)*", "A+ B*", "(A|B)+", "X* C"], wider=5))
+@pytest.mark.parametrize("pattern", first(["A+", "((A B?)+ C?)*", "A+ B*", "(A|B)+", "X* C"], wider=2))
 def test_labels_grow_with_the_rows(pattern):
     """The labels that all matches have together are at most a few for each row, however long the matches are."""
     for size in (500, 1000, 2000, 4000):

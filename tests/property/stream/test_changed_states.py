@@ -12,6 +12,7 @@ from sparkcep.errors import MatchRuntimeError
 from tests.property.stream import changed_states
 from tests.property.stream.statements import CLAUSES
 from tests.property.stream.streams import planned, timed
+from tests.selection import part
 
 # one family of each form of a state
 FORMS = [
@@ -45,7 +46,7 @@ PROCESSES = 3  # to start one takes as long as the changes of three families
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("number", range(PROCESSES))
+@pytest.mark.parametrize("number", part(0, PROCESSES, range(PROCESSES)))
 def test_the_other_families(number):
     outcome(100, OTHERS[number::PROCESSES])
 

@@ -30,7 +30,7 @@ from tests.property.automaton.test_arcs import WITH_TEXTS, texts_of
 from tests.property.in_process import drained
 from tests.property.stream.test_stream_changes import OWN, Event, advanced, events_of, planned, shown, table_of
 from tests.property.stream.test_stream_expiries import HELD, MEASURES, told_by, wanted
-from tests.selection import first, further
+from tests.selection import first, further, slow
 
 KEYS, BATCHES = 3, 9
 TURNS = ("insert", "delete", "retract", "punctuate", "vanish")
@@ -215,7 +215,7 @@ def compared(rng: random.Random, kind: str, texts: bool) -> int:
     return count
 
 
-@pytest.mark.parametrize(("kind", "texts"), [further(pytest.param("told once", False)), ("changes", True), further(pytest.param("told once", True)), further(pytest.param("changes", False))])
+@pytest.mark.parametrize(("kind", "texts"), [further(pytest.param("told once", False)), ("changes", True), slow(pytest.param("told once", True)), slow(pytest.param("changes", False))])
 @pytest.mark.parametrize("seed", first(range(12), 0, wider=1))
 def test_what_is_told_is_the_answer_by_the_arcs_that_came(seed, kind, texts):
     rng, told, tried = random.Random(f"arcs {seed} {kind} {texts}"), 0, 0

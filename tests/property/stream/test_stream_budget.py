@@ -80,7 +80,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("text", one_in(12, STATEMENTS, wider=3))
+@pytest.mark.parametrize("text", one_in(12, STATEMENTS, wider=9))
 def test_each_statement(text):
     rng, total = random.Random(text), 0
     for _ in range(4):
@@ -96,7 +96,7 @@ TIMED = [
 ]
 
 
-@pytest.mark.parametrize("text", one_in(4, TIMED, wider=1))
+@pytest.mark.parametrize("text", one_in(4, TIMED, wider=3))
 def test_checks_by_time_are_those_of_a_table(text):
     """Blocks of 64 rows go on from one micro-batch to the next."""
     assert compared(text, random.Random(text), 3, 400) > 10
@@ -273,7 +273,7 @@ def does_stream(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", first(range(48), wider=3))
+@pytest.mark.parametrize("seed", first(range(48), wider=2))
 def test_choices_beside_a_negation(seed):
     """Also one before the first row, which tells runs apart by rows that are gone."""
     tally = compare(random.Random(f"stream beside a negation {seed}"), 3, histories=0, some_query=random_hindered)
@@ -309,7 +309,7 @@ def test_choices_without_history(seed):
 
 
 @pytest.mark.parametrize("published", [False, further(True)])
-@pytest.mark.parametrize("seed", first(range(48), wider=3))
+@pytest.mark.parametrize("seed", first(range(48), wider=2))
 def test_choices_by_a_history(seed, published):
     rng = random.Random(f"stream of one history {seed} {published}")
     tally = compare(rng, 3, histories=1, published=published)

@@ -25,7 +25,7 @@ from tests.property.stream.streams import (
 from tests.selection import first, one_in
 
 
-@pytest.mark.parametrize("text", one_in(12, MATCH_COUNTS, 3))
+@pytest.mark.parametrize("text", one_in(12, MATCH_COUNTS, 9))
 def test_each_clause(text):
     compared_clause(text, 20)
 

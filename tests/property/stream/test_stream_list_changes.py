@@ -20,14 +20,14 @@ from tests.selection import first, one_in
 LISTED = [text for text in TOPS if "OVERALL" not in text]
 
 
-@pytest.mark.parametrize("ranks", first([True, False]))
-@pytest.mark.parametrize("text", one_in(24, LISTED, 3))
+@pytest.mark.parametrize("ranks", first([True, False], wider=1))
+@pytest.mark.parametrize("text", one_in(24, LISTED, 12))
 def test_the_changes_of_lists(text, ranks):
     rng = random.Random(text)
     assert sum(compared_changes(with_changes(text, ranks), rng) for _ in range(6)) > 10
 
 
-@pytest.mark.parametrize("seed", first(range(36), wider=3))
+@pytest.mark.parametrize("seed", first(range(36), wider=2))
 @pytest.mark.parametrize("make", [random_top, random_near, random_late])
 def test_changes_of_random_rankings(make, seed):
     rng, total, streams = random.Random(900 + seed), 0, 0
@@ -78,7 +78,7 @@ def test_a_match_across_the_begin_of_the_last_list_is_not_searched_again():
     assert found == [[("insert", 9, 11)], [("retract", 9, 11), ("insert", 12, 14)], [], [("retract", 12, 14), ("insert", 26, 27)], [], []]
 
 
-@pytest.mark.parametrize("text", one_in(24, LISTED, 3))
+@pytest.mark.parametrize("text", one_in(24, LISTED, 12))
 def test_a_table_that_comes_in_pieces_has_the_same_changes(text):
     """The window after the last one of a piece is in the next piece."""
     rng, plan = random.Random(text), planned(with_changes(text, True))

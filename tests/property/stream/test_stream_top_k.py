@@ -29,7 +29,7 @@ from tests.property.stream.top_k import NEAR, PAIRS, TOPS, best, compared_best, 
 from tests.selection import first, one_in
 
 
-@pytest.mark.parametrize("text", one_in(24, TOPS, 3))
+@pytest.mark.parametrize("text", one_in(24, TOPS, 9))
 def test_the_best_of_windows(text):
     rng = random.Random(text)
     assert sum(compared_best(text, rng) for _ in range(6)) > (20 if "^" not in text else 2)

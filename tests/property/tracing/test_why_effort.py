@@ -84,7 +84,7 @@ def checked(seed: int, wanted: int, shapes: tuple[str, ...], counting: tuple[str
 
 
 @pytest.mark.parametrize("report", [selection.FIRST, selection.ALL])
-@pytest.mark.parametrize("seed", first(range(60), 1, wider=9))
+@pytest.mark.parametrize("seed", first(range(60), 1, wider=2))
 def test_few_steps(seed, report):
     counted = ("rows", "rows without an answer", "matches", "matches without an answer", "tables without all start rows")
     counts = checked(seed, CLAUSES, (*PLAIN, *NEGATED), counted, report=report)
@@ -92,7 +92,7 @@ def test_few_steps(seed, report):
         assert counts[what] > 0, counts
 
 
-@pytest.mark.parametrize("seed", first(range(60), 1, wider=9))
+@pytest.mark.parametrize("seed", first(range(60), 1, wider=2))
 def test_few_steps_of_sides(seed):
     """The matches of ``&`` are the engine's. A side whose searches were given up gets no verdict."""
     counts = checked(seed, SIDED_CLAUSES, SIDED, ("rows", "efforts"), strategy=selection.ANY)

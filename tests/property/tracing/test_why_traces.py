@@ -23,7 +23,7 @@ from tests.selection import first
 from tests.support.planted_faults import plant
 from tests.support.why_examples import frozen, question
 
-SEEDS = first([29, 41, *range(120)], 1, wider=12)
+SEEDS = first([29, 41, *range(120)], 1, wider=3)
 CLAUSES = 30  # per seed
 
 
@@ -63,7 +63,7 @@ def random_logic(rng: random.Random, depth: int, truths: list) -> tuple:
     return (rng.choice(["and", "or"]), *(random_logic(rng, depth - 1, truths) for _ in range(rng.choice([2, 2, 3]))))
 
 
-@pytest.mark.parametrize("seed", first(range(20), 1, wider=4))
+@pytest.mark.parametrize("seed", first(range(20), 1, wider=2))
 def test_smallest_sets_equal_trying_all(seed):
     rng, tried = random.Random(seed), 0
     while tried < 200:
@@ -110,7 +110,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 1, wider=len(FAULTS)))
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 1, wider=1))
 def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     """The checks fail for a trace with a planted fault."""
     plant(monkeypatch, owner, name, right, wrong)
@@ -159,7 +159,7 @@ def random_grouped(rng: random.Random, depth: int) -> str:
     return f"({' '.join(inner)}){rng.choice(['', '', '?', '*', '+', '{2}', '{1,3}', '+?'])}"
 
 
-@pytest.mark.parametrize("seed", first(range(12), 1, wider=4))
+@pytest.mark.parametrize("seed", first(range(12), 1, wider=2))
 def test_traces_of_groups_with_windows_equal_the_engine(seed):
     rng, matches = random.Random(seed), 0
     for _ in range(60):
@@ -213,7 +213,7 @@ def has_one_error(p: tuple, names: list[str], rows: list[tuple]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", first(range(10), 1, wider=3))
+@pytest.mark.parametrize("seed", first(range(10), 1, wider=2))
 def test_nearest_misses_equal_trying_all_labels(seed):
     rng, tried, found = random.Random(seed), 0, 0
     while tried < 60:

@@ -115,7 +115,7 @@ def one_stream(rng: random.Random, counts: Counter) -> None:
         compared(key, clause, counts)
 
 
-@pytest.mark.parametrize("seed", first(range(24), wider=3))
+@pytest.mark.parametrize("seed", first(range(24), wider=1))
 def test_the_stream_emits_what_the_answer_says(monkeypatch, seed):
     monkeypatch.setattr(explain_module, "IN_FULL", 1000)
     rng, counts = random.Random(f"why unfinished streams {seed}"), Counter()

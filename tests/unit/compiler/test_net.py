@@ -181,10 +181,10 @@ MANY = " ".join(f"(A{i} | B{i})?" for i in range(15))
     pytest.param(selection_automaton, f"{ANY} PATTERN ((A? B?){{3000}} C)", "too many choices;", marks=pytest.mark.further),
     (selection_automaton, f"{NEXT} PATTERN ((A? B?){{3000}} C)", "more than 4096 states"),
     (selection_automaton, f"{ANY} PATTERN ((A?){{1000000}} B)", "too many choices at one row"),
-    pytest.param(conjunction_automaton, f"{ANY} PATTERN ((A? B?){{900}} & C)", "too many choices;", marks=pytest.mark.further),
+    pytest.param(conjunction_automaton, f"{ANY} PATTERN ((A? B?){{900}} & C)", "too many choices;", marks=pytest.mark.slow),
     (approximate_conjunction, "WINDOW 9 APPROX 2 PATTERN ((A? B?){900} & C{3})", "more than 4096 states"),
     pytest.param(
-        partial(approximate_automaton, merge=True), "WINDOW 9 APPROX 2 PATTERN ((A? B?){900} C{3})", "too many choices;", marks=pytest.mark.further
+        partial(approximate_automaton, merge=True), "WINDOW 9 APPROX 2 PATTERN ((A? B?){900} C{3})", "too many choices;", marks=pytest.mark.slow
     ),
 ])  # fmt: skip
 def test_a_pattern_with_too_many_choices_or_states_is_an_error(build, rest, message):

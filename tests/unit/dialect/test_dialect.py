@@ -75,7 +75,7 @@ def expressions(value: object, text: str) -> Iterator[list[str]]:
             yield from expressions(getattr(value, name), text)
 
 
-@pytest.mark.parametrize("path", one_in(8, [*CASE_FILES, *STATEMENT_FILES], wider=3), ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", one_in(8, [*CASE_FILES, *STATEMENT_FILES], wider=9), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_statements_are_read_and_printed(path):
     for sql in statements(path):
         if "MATCH_RECOGNIZE" not in sql.upper() or any(words in sql for words in UNREAD):

@@ -80,7 +80,7 @@ def checks() -> None:
     test_why.test_further_answers()
 
 
-@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 6, wider=len(FAULTS)))
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 6, wider=6))
 def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     """The worked examples fail for an answer with a planted fault."""
     plant(monkeypatch, owner, name, right, wrong, IMPORTERS)
@@ -97,7 +97,7 @@ def random_rows(seed: int):
             yield case.frozen
 
 
-@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in OF_TRACES if fault[2] != ENDLESS], 2, wider=len(OF_TRACES)))
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in OF_TRACES if fault[2] != ENDLESS], 2, wider=2))
 def test_a_trace_with_a_fault_explains_nothing(owner, name, right, wrong, monkeypatch):
     """If a planted fault changes the matches of a trace, the answers to both questions are rule 27's."""
     found = [(rows, rows.matches()) for rows in islice(random_rows(5), 25)]
