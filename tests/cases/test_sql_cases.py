@@ -1,11 +1,11 @@
 """The SQL cases of ``tests/cases``: one test per case, all in one Spark session.
 
 ``sql_case_files`` describes the files. ``test_in_process.py`` runs most cases without Spark, so the default run takes each 256th of
-these, and the wider run each twentieth. Of the other cases that start a job, the default run takes the first one of each twelfth
-file, and of each file that has nothing else in the default run. The wider run takes a third of the rest.
+these, and the wider run each fortieth. Of the other cases that start a job, the default run takes the first one of each twelfth
+file, and of each file that has nothing else in the default run. The wider run takes a sixth of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
-each 32nd of them in Spark too; the wider run takes each eighth. Of the other errors, the default run takes the first one of such
+each 32nd of them in Spark too; the wider run takes each sixteenth. Of the other errors, the default run takes the first one of such
 files, and the wider run takes the rest. In Spark, an error case also checks that no job was started.
 """
 
@@ -26,10 +26,10 @@ FOLDER = Path(__file__).resolve().parent
 FILES = sorted(FOLDER.glob("*/*.test"))
 
 
-STEP, WIDER = 256, 20  # of the cases that also run without Spark, one is in the default run, and one in the wider run
-ALONE = 3  # of so many others that start a job, one is in the wider run
+STEP, WIDER = 256, 40  # of the cases that also run without Spark, one is in the default run, and one in the wider run
+ALONE = 6  # of so many others that start a job, one is in the wider run
 FILES_ALONE = 12  # the default run takes the first job and the first error without one in one of so many files
-IN_SPARK, IN_SPARK_WIDER = 32, 8  # of so many error cases that the reader finds, one is asked of Spark as well, by run
+IN_SPARK, IN_SPARK_WIDER = 32, 16  # of so many error cases that the reader finds, one is asked of Spark as well, by run
 
 
 def starts_no_job(case: Case) -> bool:

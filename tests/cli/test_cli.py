@@ -137,6 +137,7 @@ def ran(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_failure_at_run_time_is_told_once_and_alone():
     failed = ran("run", "-e", FAILS)

@@ -10,7 +10,7 @@ from sparkcep.cli.demo import check, run
 from tests.selection import first
 
 
-@pytest.mark.parametrize("count", first([1, None]))
+@pytest.mark.parametrize("count", first([1, None], wider=1))
 def test_demo_finds_and_draws(spark, tmp_path, capsys, count):
     assert len(check()) >= 4
     examples = check()[:count]

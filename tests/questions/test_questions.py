@@ -160,7 +160,7 @@ def test_parts_of_an_answer(session, folder, asked):
     compare(asked, _collected(again))
 
 
-@pytest.mark.parametrize("asked", _parameters([q for q in QUESTIONS if q.stream], [], wider=2))
+@pytest.mark.parametrize("asked", _parameters([q for q in QUESTIONS if q.stream], [], wider=6))
 def test_answer_over_a_stream(session, folder, tmp_path, asked):
     """The stream ends with a row of each key that has a time alone, and one that brings the watermark there."""
     spark = session({**asked.settings, PROVIDER: ROCKSDB})

@@ -101,11 +101,13 @@ def test_v_shapes(kernel):
     assert [c["id"] for c in load(FOLDER / "v_shapes.ipynb").cells] == [f"cell-{i}" for i in range(len(load(FOLDER / "v_shapes.ipynb").cells))]
 
 
+@pytest.mark.slow
 def test_top_matches(kernel):
     shown = "\n".join(map(output_text, executed(load(FOLDER / "top_matches.ipynb"), kernel)))
     assert "S00        1    1   210   45.34" in shown and "shares: 20 that differ: 0" in shown
 
 
+@pytest.mark.slow
 def test_sessions(kernel):
     seen = []
     executed(load(FOLDER / "sessions.py"), kernel, seen)
@@ -174,6 +176,7 @@ def test_errors_are_messages_with_a_place(kernel):
     assert texts[6].startswith("[SPARKCEP.SKIP_TO_FIRST_ROW]")
 
 
+@pytest.mark.slow  # an interrupt also ends the stream below
 def test_an_interrupt_cancels_the_job(kernel):
     notebook = made(
         "%reload_ext sparkcep", f"#fails\n%sql {ENDLESS}", "len(spark.sparkContext.statusTracker().getActiveJobsIds())", "%sql SELECT 1 AS one"

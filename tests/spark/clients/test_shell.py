@@ -52,7 +52,7 @@ def test_clause_and_table_function(shell):
     assert "match_recognize" in shell.run("SHOW FUNCTIONS LIKE 'match_rec*'")
 
 
-@pytest.mark.parametrize("path", part(2, 16, FILES), ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", part(2, 48, FILES), ids=[p.stem for p in FILES])
 def test_example(shell, path):
     out = ""
     for statement in split_statements(path.read_text(encoding="utf-8")):

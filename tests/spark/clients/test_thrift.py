@@ -56,7 +56,7 @@ def failure(cursor, statement: str) -> tuple[str, str]:
     return status.sqlState, status.errorMessage
 
 
-@pytest.mark.parametrize("path", part(1, 24, FILES), ids=[p.stem for p in FILES])
+@pytest.mark.parametrize("path", part(1, len(FILES), FILES), ids=[p.stem for p in FILES])
 def test_example(cursor, path):
     for statement in split_statements(path.read_text(encoding="utf-8")):
         cursor.execute(statement)
@@ -126,6 +126,7 @@ def test_wrong_statements(server):
     assert len(run) <= 17, run
 
 
+@pytest.mark.slow
 def test_sessions_side_by_side(server):
     def one(number: int) -> list[tuple]:
         mine = server.session()

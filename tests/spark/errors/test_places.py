@@ -126,7 +126,7 @@ def check(error: Exception, condition: str, statement: str, start: int, fragment
         assert (context.fragment(), context.startIndex(), context.stopIndex()) == (fragment, start, start + len(fragment) - 1)
 
 
-@pytest.mark.parametrize("part", first(range(3), wider=3))
+@pytest.mark.parametrize("part", first(range(3), wider=1))
 @pytest.mark.parametrize("restored", [True, further(False)], ids=["restored by the JVM", "found by Python"])
 def test_errors_of_the_analysis(enabled, restored, part, monkeypatch, capfd):
     if not restored:  # as without a Java compiler, and in Spark Connect

@@ -98,7 +98,7 @@ def score(pattern: tuple, objectives: list, combine: str, match: tuple, rows: li
     return score_of_branches(pattern, valued, combine, taken)
 
 
-@pytest.mark.parametrize("seed", first(range(12)))
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
 def test_scores_and_the_best(spark, seed):
     rng = random.Random(seed)
     values = [None, *range(-3, 4), *range(4)]

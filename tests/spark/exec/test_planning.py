@@ -64,7 +64,7 @@ def physical(spark, query: str) -> str:
     return re.sub(r"--sparkcep.*|\{\"variables\":.*?\"given\":\[.*?\]\}", "", plan)
 
 
-@pytest.mark.parametrize("part", first(range(PARTS), wider=4))
+@pytest.mark.parametrize("part", first(range(PARTS), wider=2))
 @pytest.mark.parametrize("rows", first(["", "ALL ROWS PER MATCH WITH UNMATCHED ROWS", "ALL ROWS PER MATCH"], wider=2))
 def test_rows_are_those_of_the_table_function(planned, rows, part):
     """Columns under filters, each with some of the others in each part."""

@@ -86,7 +86,7 @@ KEPT_WHOLE = {
 PARTS = 8
 
 
-@pytest.mark.parametrize("part", first(range(PARTS), 0, wider=2))
+@pytest.mark.parametrize("part", first(range(PARTS), 0, wider=1))
 def test_the_result_stays(spark, events, part):
     queries = {name: f"SELECT * FROM {events} MATCH_RECOGNIZE ({clause})" for name, (clause, _) in list(FILTERED.items())[part::PARTS]}
     for name, query in queries.items():

@@ -84,7 +84,7 @@ def measured(spark, aggregates):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("part", first(range(16), wider=2))
+@pytest.mark.parametrize("part", first(range(16), wider=1))
 def test_values_and_types_are_those_of_a_group(spark, groups, part):
     aggregates = AGGREGATES[part::16]
     frame = measured(spark, aggregates)

@@ -83,7 +83,7 @@ def session(spark):
 SETTINGS = [(ansi, zone) for zone in ZONES for ansi in ("true", "false")]
 
 
-@pytest.mark.parametrize("part", first(range(3), wider=3))
+@pytest.mark.parametrize("part", first(range(3), wider=1))
 @pytest.mark.parametrize(("ansi", "zone"), [setting if i == 2 else further(pytest.param(*setting)) for i, setting in enumerate(SETTINGS)])
 def test_some_of_all(session, ansi, zone, part):
     session.conf.set("spark.sql.ansi.enabled", ansi)

@@ -14,7 +14,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.records import Near, Running
 from sparkcep.spark.exec.table_function import _check_collations, _compared_columns, _perhaps_collated
-from tests.selection import further
+from tests.selection import further, slow
 
 # SQL with {x} for the value; over doubles d, integers n, small decimals m
 DOUBLES = [
@@ -56,7 +56,7 @@ def values(spark):
     return spark
 
 
-@pytest.mark.parametrize("column, functions", [("n", INTEGERS), further(pytest.param("m", DECIMALS)), further(pytest.param("d", DOUBLES)), further(pytest.param("w", WIDE))])
+@pytest.mark.parametrize("column, functions", [("n", INTEGERS), slow(pytest.param("m", DECIMALS)), slow(pytest.param("d", DOUBLES)), further(pytest.param("w", WIDE))])
 def test_functions_of_aggregates(values, column, functions):
     missing = missed(values, column, functions)
     assert missing == {}

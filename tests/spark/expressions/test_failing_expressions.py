@@ -243,7 +243,7 @@ def _rounded(row: tuple) -> tuple:
     return tuple("NaN" if value != value else round(float(value), 6) if isinstance(value, int | float) else value for value in row)
 
 
-@pytest.mark.parametrize("case", one_in(120, CASES, wider=10), ids="-".join)
+@pytest.mark.parametrize("case", one_in(120, CASES, wider=30), ids="-".join)
 def test_a_query_fails_only_for_rows_that_it_asks_about(spark, partitions, case):
     kind, place, name, guard = case
     statement, twin = defined(place, FUNCTIONS[name], guard) if kind == "DEFINE" else measured(place, FUNCTIONS[name])

@@ -137,6 +137,7 @@ def test_only_queries_have_reports(session, capsys, tmp_path):
     assert "the folder does not exist" in (err := capsys.readouterr().err) and "UNKNOWN_VARIABLE" in err
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_command_line_reports_the_last_statement(tmp_path):
     table, out = tmp_path / "ticks.csv", tmp_path / "report.html"

@@ -24,7 +24,7 @@ PARTS = f"""{HEAD} EVENT SELECTION SKIP TILL NEXT MATCH {TAIL.replace("= 1", "= 
 {HEAD} AUTOMATON (STATE q2 FINAL ARC FROM q0 TO q1 WHEN price = 1 ARC FROM q1 TO q1 ARC FROM q1 TO q2 WHEN price = 2) WINDOW INTERVAL '1' HOUR)""".split("\n\n")
 
 
-@pytest.mark.parametrize("count", first((1, 3), 0, wider=2))
+@pytest.mark.parametrize("count", first((1, 3), 0, wider=1))
 def test_the_report_of_a_stream(spark, tmp_path, count):
     statement, source = "\nUNION ALL ".join(PARTS[:count]), tmp_path / "in"
     source.mkdir()

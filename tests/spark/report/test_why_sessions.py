@@ -67,7 +67,7 @@ spark.stop()
 """
 
 
-@pytest.fixture(scope="module", params=["connect", slow("classic")])
+@pytest.fixture(scope="module", params=[slow("connect"), slow("classic")])
 def report(request, tmp_path_factory):
     home = tmp_path_factory.mktemp(request.param)
     return {"kind": request.param} | connected(CLIENT, [request.param, str(home / "report.json")], home, home / "report.json")

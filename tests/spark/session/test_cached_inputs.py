@@ -13,7 +13,7 @@ import pytest
 
 from sparkcep.spark.java import find_java_tool
 from sparkcep.spark.session import rewrite_service
-from tests.selection import first
+from tests.selection import first, further, slow
 from tests.spark.exec.planning_differential import configured
 
 pytestmark = pytest.mark.codegen  # it is of Spark's plans
@@ -200,8 +200,7 @@ def test_cached_matches_are_read(caching, plannings):
         caching.catalog.dropTempView(name)
 
 
-@pytest.mark.further
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", [further(name) if name in ("slices", "everything adaptive") else slow(name) for name in SETTINGS])
 def test_settings(caching, plannings, settings):
     compare(caching, plannings, _lazily, FORMS[:2], settings)
 

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions  # noqa: E402
 
-from tests.selection import first, further, slow  # noqa: E402
+from tests.selection import first, slow  # noqa: E402
 from tests.spark.expressions.test_aggregates import AGGREGATES, drawn  # noqa: E402
 from tests.spark.stream.test_streams import (  # noqa: E402, F401
     PROVIDER,
@@ -141,7 +141,7 @@ AT_ONCE = f"SELECT concat(a, c) AS m {HEAD} MEASURES FIRST(ts) AS a, count(*) AS
 
 
 @pytest.mark.codegen
-@pytest.mark.parametrize("names", [further(("one column", "a key", "above")), slow(tuple(FORMS))])
+@pytest.mark.parametrize("names", [slow(("one column", "a key", "above")), slow(tuple(FORMS))])
 def test_what_stands_around_it(spark, tmp_path, names):
     """Each kind of clause, one column alone, some keys, a join, a view, a clause above, all in one query; and how many there
     are."""

@@ -118,7 +118,7 @@ def test_a_table_that_changes_is_a_log_of_its_changes(spark, tmp_path, seed):
     assert sorted(name for name, count in left.items() for _ in range(count)) == sorted(str(tuple(row)) for row in wanted)
 
 
-@pytest.mark.further
+@pytest.mark.slow  # test_stream_history.py tries one again, too
 def test_a_micro_batch_that_is_tried_again_reads_what_it_read(spark, tmp_path):
     source = tmp_path / "in"
     source.mkdir()

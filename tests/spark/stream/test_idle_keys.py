@@ -69,7 +69,7 @@ WINDOW = "WINDOW INTERVAL '9' SECONDS"
 ABOVE = "ORDER BY a, m MEASURES FIRST(a) AS first, LAST(z) AS last, sum(c) AS s, MATCH_NUMBER() AS number, PREV(FIRST(c), 1) AS before PATTERN (^ X Y* | P Q+) DEFINE Y AS c >= PREV(c), Q AS c < 9"
 
 
-@pytest.mark.further
+@pytest.mark.slow
 def test_a_clause_above_another_has_sessions_of_its_own(spark, tmp_path):
     """Both cut their rows: the second one those that the first gives, by the times that these have."""
     source = tmp_path / "in"

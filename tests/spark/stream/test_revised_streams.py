@@ -123,7 +123,7 @@ FORMS = (
 
 @pytest.mark.further
 @pytest.mark.codegen
-@pytest.mark.parametrize("shape", ["ONE ROW PER MATCH", pytest.param("ALL ROWS PER MATCH", marks=pytest.mark.further)])
+@pytest.mark.parametrize("shape", ["ONE ROW PER MATCH", pytest.param("ALL ROWS PER MATCH", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_ids_over_a_table_are_one_column_among_others(spark, shape, adaptive):
     """Whatever of the output is read."""

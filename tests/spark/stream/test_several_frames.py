@@ -108,7 +108,7 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     assert sum(clause["matches"] for clauses in counted for clause in clauses) >= told
 
 
-@pytest.mark.further
+@pytest.mark.slow
 def test_views_and_frames(spark, tmp_path):
     """A view of a clause's data frame stands below another clause, and frames are joined by their methods, with
     sparkcep.stream.several. Two streams have one watermark, the least; the second one begins later."""
@@ -137,7 +137,7 @@ def test_views_and_frames(spark, tmp_path):
     assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)) == expected and len(expected) > 20
 
 
-@pytest.mark.further
+@pytest.mark.slow  # test_chained_streams.py has such sums by the operator
 def test_sums_of_all_matches(spark, tmp_path):
     """What needs no watermark stands above clauses: the whole answer after each micro-batch, of two clauses at once."""
     source = tmp_path / "in"

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.selection import further  # noqa: E402
+from tests.selection import further, slow  # noqa: E402
 from tests.spark.stream.test_chained_streams import RISES  # noqa: E402
 from tests.spark.stream.test_streams import (  # noqa: E402, F401
     ENDS,
@@ -179,7 +179,7 @@ def test_conditions_over_subqueries_stay_above_a_clause(spark, tmp_path):
     assert plan.index("LeftSemi") < plan.index("ArrowEvalPythonUDTF") < plan.index("> k0)") < plan.index("StreamInput")
 
 
-@pytest.mark.further
+@pytest.mark.slow
 @pytest.mark.codegen
 def test_conditions_that_spark_moves(spark, tmp_path):
     """All in one query, with its restart."""
@@ -228,7 +228,7 @@ def test_subqueries_are_part_of_the_statement(spark, tmp_path):
     ran(spark.sql(ASKED.format(t="ticks_stream")), tmp_path)
 
 
-@pytest.mark.further
+@pytest.mark.slow  # tests/spark/exec/test_branch_objectives.py has those of tables
 def test_objectives_of_branches(spark, tmp_path):
     """Each match is scored by the objective of its branch, over a stream as over a table."""
     arrived(spark, tmp_path / "in", 150)
@@ -246,7 +246,7 @@ HOURS = """SELECT z FROM {t} MATCH_RECOGNIZE (PARTITION BY date_format(ts, 'HH')
     DEFINE B AS price > PREV(price) AND date_format(ts, 'HH') < '24')"""
 
 
-@pytest.mark.parametrize("route", [further("operator"), further("frames")])
+@pytest.mark.parametrize("route", [further("operator"), slow("frames")])
 def test_another_time_zone_is_another_statement(spark, tmp_path, route):
     """Hours of other zones are other keys. A query resumes under another name of the zone, and from a checkpoint without a zone."""
     arrived(spark, tmp_path / "in", 60)

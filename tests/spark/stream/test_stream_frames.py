@@ -24,7 +24,7 @@ from sparkcep.spark.report.bucket_report import under_way  # noqa: E402
 from sparkcep.spark.stream.frames.ranks import best  # noqa: E402
 from sparkcep.spark.stream.progress import figures  # noqa: E402
 from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
-from tests.selection import further  # noqa: E402
+from tests.selection import further, slow  # noqa: E402
 from tests.spark.programs import connected  # noqa: E402
 from tests.spark.report.test_report import tables  # noqa: E402
 from tests.spark.stream import kept_checkpoint  # noqa: E402
@@ -66,7 +66,7 @@ def told(spark, folder) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [
-    further("all_rows"), further("every_type"), further("months"), *(pytest.param(name, marks=pytest.mark.slow) for name in STATEMENTS if name not in (*NO_FRAMES, "all_rows")),
+    further("every_type"), slow("months"), *(slow(name) for name in STATEMENTS if name not in NO_FRAMES),
 ])  # fmt: skip
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     source, statement = tmp_path / "in", {**STATEMENTS, "every_type": EVERY_TYPE, "months": MONTHS}[name]
@@ -190,7 +190,7 @@ def test_a_report_tells_the_matches_under_way(spark, tmp_path):
     assert any("the states of all keys, as the last micro-batch left them" in cell for table in page for cell in table)
 
 
-@pytest.mark.further
+@pytest.mark.slow  # test_idle_keys.py does by the operator what this does by frames
 def test_keys_that_are_idle(spark, tmp_path):
     """sparkcep.stream.idleTimeout holds here as well: a session is a further key of the table."""
     source, clause = tmp_path / "in", "MEASURES MATCH_NUMBER() AS m, FIRST(ts) AS a, count(*) AS c PATTERN (^ A B* | C D+) DEFINE B AS price > PREV(price), D AS price < 8"
@@ -230,7 +230,7 @@ def test_a_checkpoint_of_the_operator_is_refused(spark, tmp_path):
         ran(spark.sql(STATEMENTS["v"].format(t="ticks_stream")), tmp_path)
 
 
-@pytest.mark.further
+@pytest.mark.slow  # test_session.py has such a column of a table
 def test_a_char_column_is_one_above_the_clause(spark, tmp_path):
     """With the operator and by data frames."""
     spark.sql(f"CREATE TABLE padded (ts TIMESTAMP, code CHAR(4)) USING parquet LOCATION '{tmp_path}/padded'")
@@ -249,7 +249,7 @@ def test_a_char_column_is_one_above_the_clause(spark, tmp_path):
         spark.sql("DROP TABLE padded")
 
 
-@pytest.mark.further
+@pytest.mark.slow  # test_streams.py has one such checkpoint
 def test_a_checkpoint_of_a_query_without_the_clause_is_refused(spark, tmp_path):
     """Whichever way its folder is told; nothing of it is read where no micro-batch was committed."""
     source = tmp_path / "in"

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
 from sparkcep.spark.stream.progress import figures  # noqa: E402
-from tests.selection import first  # noqa: E402
+from tests.selection import first, further, slow  # noqa: E402
 from tests.spark.stream.test_streams import END, closing, put, ran, refused, rocksdb, stream  # noqa: E402, F401
 
 CLAUSE = """PARTITION BY symbol ORDER BY ts, n {measures}
@@ -59,8 +59,7 @@ def near(row) -> bool:
     return row.z.day == 1
 
 
-@pytest.mark.further
-@pytest.mark.parametrize("option", ["EXPLORE", "REFILL 1 BUNDLES EXPLORE"])
+@pytest.mark.parametrize("option", [slow("EXPLORE"), further("REFILL 1 BUNDLES EXPLORE")])
 def test_the_answer_is_that_of_the_table(spark, tmp_path, histories, option):
     """Of many keys, with one history from beginning to end, by our own order and with agents; then of one column alone, of a count
     and of one key."""
@@ -146,7 +145,7 @@ def test_a_history_that_changes_takes_effect_and_is_read_once_for_a_micro_batch(
     run()
 
 
-@pytest.mark.parametrize("route", first(["operator", "frames"], 0, wider=2))
+@pytest.mark.parametrize("route", first(["operator", "frames"], 0, wider=1))
 def test_the_progress_has_what_checks_came_to(spark, tmp_path, route):
     """All micro-batches together have the totals of the table, whatever runs the clause."""
     source, seen = tmp_path / "in", collections.Counter()

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
-from tests.selection import first, further, slow  # noqa: E402
+from tests.selection import further, slow  # noqa: E402
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -127,7 +127,7 @@ def pieces(rows: list, rng: random.Random, count: int) -> list[list]:
     return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)])]
 
 
-@pytest.mark.parametrize("name", [further(name) if i % 5 == 0 else slow(name) for i, name in enumerate(STATEMENTS)])
+@pytest.mark.parametrize("name", [further(name) if name in ("counts", "automaton", "top_near") else slow(name) for name in STATEMENTS])
 def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
     source = tmp_path / "in"
     source.mkdir()
@@ -237,7 +237,7 @@ def test_commits_write_what_changed_unless_the_user_says_otherwise(spark, tmp_pa
     assert sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if not behind(row)) == wanted and len(wanted) > 10
 
 
-@pytest.mark.parametrize("names", first([("first", "alone"), tuple(WAITING)], 0, wider=1))
+@pytest.mark.parametrize("names", [slow(("first", "alone")), slow(tuple(WAITING))])
 def test_sliding_windows_that_wait_are_those_of_the_table(spark, tmp_path, names):
     """One match for each first row, numbers, NEXT, negations at the ends and ^: one column alone, of some keys, of all keys
     together, all rows of the matches, and how many they are."""
@@ -359,7 +359,7 @@ def test_the_first_rows_and_the_first_matches(spark, tmp_path):
     assert len(few) == 3 and set(few) <= set(map(str, spark.sql(STATEMENTS["v"].format(t="ticks_table")).collect()))
 
 
-@pytest.mark.further
+@pytest.mark.slow  # test_chained_streams.py and test_idle_keys.py count open keys, too
 def test_keys_are_let_go(spark, tmp_path):
     """State returns to nothing once nothing is under way."""
     source = tmp_path / "in"

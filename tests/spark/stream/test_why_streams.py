@@ -17,7 +17,7 @@ import sparkcep  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.stream.command import ran_of  # noqa: E402
 from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
-from tests.selection import further  # noqa: E402
+from tests.selection import further, slow  # noqa: E402
 from tests.support.pages import check, text_of  # noqa: E402
 
 SCHEMA = "user int, ts timestamp, e string"
@@ -29,7 +29,7 @@ Rows 1-2 (12:00:10, 12:01:00) match: L F. The match is not emitted: F+ may go on
 Row 3 (12:03:05) waits: it is not below the watermark."""
 
 
-@pytest.fixture(params=["operator", further("frames")])
+@pytest.fixture(params=["operator", slow("frames")])
 def route(spark, request):
     own = {PROVIDER: ROCKSDB, "sparkcep.stream.route": request.param, "sparkcep.stream.buckets": "2"}
     before = {key: spark.conf.get(key, None) for key in own}
@@ -107,6 +107,7 @@ def wait_until_idle(query) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("route", ["operator", further("frames")], indirect=True)
 def test_an_idle_query_is_explained(spark, tmp_path, route, forgetful):
     """The last micro-batch and its watermark come from the checkpoint if Spark remembers only idle triggers."""
     source, silent = tmp_path / "in", tmp_path / "silent"
