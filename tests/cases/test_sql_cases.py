@@ -5,8 +5,8 @@ these, and the wider run each fortieth. Of the other cases that start a job, the
 file, and of each file that has nothing else in the default run. The wider run takes a sixth of the rest.
 
 The clause's own reader finds two thirds of the errors and needs no Spark. The default run takes all of these in this process, and
-each 32nd of them in Spark too; the wider run takes each sixteenth. Of the other errors, the default run takes the first one of such
-files, and the wider run takes the rest. In Spark, an error case also checks that no job was started.
+each 32nd of them in Spark too; the wider run takes each sixteenth. Of the other errors, the default run takes the first one of
+such files, and the wider run takes the rest. In Spark, an error case also checks that no job was started.
 """
 
 from __future__ import annotations

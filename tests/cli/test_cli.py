@@ -225,7 +225,7 @@ WARNED = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES count(*) AS n PA
         (["lint", "good.sql"], 0),
         (["lint", "warned.sql"], 1),
         (["fmt", "--check", "good.sql"], 1),
-        (["test", "good.sql"], 1),
+        pytest.param(["test", "good.sql"], 1, marks=pytest.mark.further),
         (["lint", "wrong.sql"], 2),
         (["fmt", "--check", "broken.sql"], 2),
         (["test", "wrong.sql"], 2),

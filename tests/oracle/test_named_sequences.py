@@ -140,6 +140,7 @@ def test_names_change_no_match():
     assert compared > 50
 
 
+@pytest.mark.further
 def test_a_window_of_its_own_as_long_as_the_window_has_no_effect():
     compared = 0
     for case in cases("update", 200):

@@ -121,6 +121,7 @@ def looks_ahead(query):
     return any("NEXT(" in expr.to_sql(e) for e in query.defines.values())
 
 
+@pytest.mark.further
 def test_a_stream_takes_nothing_back():
     reported = 0
     for query, rows, _ in cases("law 3", 60, show="UNFINISHED", anchors=False, descending=False, as_of=None):

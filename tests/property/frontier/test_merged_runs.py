@@ -107,6 +107,7 @@ def engine_over(clause: str, columns: dict, letters: dict | None = None, **limit
     return engine_for(prepare(plan, table.schema), limits=Limits(**limits)), table.to_batches()
 
 
+@pytest.mark.further
 def test_a_graph_of_ten_to_the_twelve_matches():
     rows = 60_000
     x = np.random.default_rng(5).choice(list("ABC"), rows)

@@ -278,6 +278,7 @@ def all_interpreted() -> Iterator[set[str]]:
         yield called
 
 
+@pytest.mark.further
 def test_clauses_of_all_engines():
     with all_interpreted() as called:
         here = list(answers())

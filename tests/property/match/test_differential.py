@@ -15,7 +15,7 @@ from tests.oracle.cases import BASE_MEASURES, Clause, random_clause
 from tests.oracle.expr import random_aggregate_condition, random_rows
 from tests.oracle.match import SkipTargetError, TooManySteps
 from tests.property.in_process import run
-from tests.selection import first, slow
+from tests.selection import first, further, slow
 
 SEEDS = first(range(10), wider=2)
 CLAUSES = 20  # per seed
@@ -149,7 +149,7 @@ def test_long_partitions():
     tally.check(matched=0.3)
 
 
-@pytest.mark.parametrize("seed", first([0, 1, 3, 4, 5, 6, 7, 8], wider=3))  # of seed 2, the oracle gives up a few more than the tally allows
+@pytest.mark.parametrize("seed", [further(seed) if seed == 1 else slow(seed) for seed in (0, 1, 3, 4, 5, 6, 7, 8)])  # of seed 2, the oracle gives up a few more than the tally allows
 def test_empty_iterations_and_reluctant_loops(seed):
     """Loops over bodies that match nothing, with a choice before and after the empty way."""
     rng, tally = random.Random(f"empty {seed}"), Tally()

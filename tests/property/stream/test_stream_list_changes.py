@@ -15,7 +15,7 @@ from tests.property.in_process import drained
 from tests.property.stream.list_changes import Emitted, compared_changes, expected, random_changes, with_changes
 from tests.property.stream.streams import ANY, planned, rows_of, stream_over, timed
 from tests.property.stream.top_k import TOPS, random_late, random_near, random_top
-from tests.selection import first, one_in
+from tests.selection import first, one_in, slow
 
 LISTED = [text for text in TOPS if "OVERALL" not in text]
 
@@ -28,7 +28,7 @@ def test_the_changes_of_lists(text, ranks):
 
 
 @pytest.mark.parametrize("seed", first(range(36), wider=2))
-@pytest.mark.parametrize("make", [random_top, random_near, random_late])
+@pytest.mark.parametrize("make", [random_top, slow(random_near), slow(random_late)])
 def test_changes_of_random_rankings(make, seed):
     rng, total, streams = random.Random(900 + seed), 0, 0
     while streams < 3:

@@ -12,7 +12,7 @@ from pyspark.errors import ParseException
 import sparkcep
 from sparkcep.spark.exec.budget_metrics import BudgetTotals
 from tests.oracle import budget as oracle
-from tests.selection import first, one_in
+from tests.selection import first, one_in, slow
 
 CLAUSE = """(
   PARTITION BY p ORDER BY t
@@ -169,7 +169,7 @@ def level(frame) -> str:
     return frame._jdf.queryExecution().toRdd().outputDeterministicLevel().toString()
 
 
-@pytest.mark.parametrize("text, wanted", [("thread", "INDETERMINATE"), ("wall", "INDETERMINATE"), ("counted:1,1", "UNORDERED")])
+@pytest.mark.parametrize("text, wanted", [slow(pytest.param("thread", "INDETERMINATE")), ("wall", "INDETERMINATE"), ("counted:1,1", "UNORDERED")])
 def test_spark_knows_what_is_not_repeatable(spark, clock, text, wanted):
     spark.range(512).selectExpr("id DIV 256 AS p", "id % 256 AS t").createOrReplaceTempView("budget_rows")
     clock(text)

@@ -46,6 +46,7 @@ def eventually(condition, seconds: float = 60.0):
     raise AssertionError(f"not so within {seconds} seconds")
 
 
+@pytest.mark.further
 def test_a_cancelled_query_ends_its_worker(spark):
     warm_up.wait(spark)
     spark.sql(LONG.replace("range(40)", "range(3)")).collect()  # kernels are compiled

@@ -37,6 +37,7 @@ def test_the_archive_has_the_package_and_its_kernels(tmp_path, monkeypatch):
     assert (len(names), kernels) == (files + kernels, 1) and (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
+@pytest.mark.further
 def test_a_package_in_an_archive_is_unpacked_once(tmp_path, monkeypatch):
     """As Spark Connect's artifacts have it: modules must be files, since kernels are known by their texts."""
     monkeypatch.setattr(cache, "places", lambda: ())

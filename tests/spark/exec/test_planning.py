@@ -12,7 +12,7 @@ from sparkcep.plan import json as plan_json
 from sparkcep.plan.plan import Plan
 from sparkcep.spark.exec.physical_plan import nodes
 from sparkcep.spark.java import find_java_tool
-from tests.selection import first
+from tests.selection import first, further, slow
 
 pytestmark = pytest.mark.codegen  # it is of Spark's plans
 
@@ -64,7 +64,7 @@ def physical(spark, query: str) -> str:
     return re.sub(r"--sparkcep.*|\{\"variables\":.*?\"given\":\[.*?\]\}", "", plan)
 
 
-@pytest.mark.parametrize("part", first(range(PARTS), wider=2))
+@pytest.mark.parametrize("part", [further(part) if part == 1 else slow(part) for part in range(PARTS)])
 @pytest.mark.parametrize("rows", first(["", "ALL ROWS PER MATCH WITH UNMATCHED ROWS", "ALL ROWS PER MATCH"], wider=2))
 def test_rows_are_those_of_the_table_function(planned, rows, part):
     """Columns under filters, each with some of the others in each part."""

@@ -287,7 +287,7 @@ def test_arithmetic_with_other_types_is_asked_about_at_matched_rows_alone(spark)
     assert found == spark.sql(f"SELECT {sums} FROM (SELECT * FROM of_arithmetic WHERE id IN (30, 31))").collect()
 
 
-@pytest.mark.parametrize("text", one_in(2, ["y + s", "d + y + s", "n * 1.5 / 10 + upper(s)", "y / 0", "n % 0", "y / 0.0e0"]))
+@pytest.mark.parametrize("text", one_in(6, ["y + s", "d + y + s", "n * 1.5 / 10 + upper(s)", "y / 0", "n % 0", "y / 0.0e0"], wider=3))
 def test_arithmetic_that_fails_on_a_matched_row_ends_the_query(spark, text):
     with pytest.raises(PySparkException, match="CAST_INVALID_INPUT|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"):
         spark.sql(

@@ -63,6 +63,7 @@ def tables(page: Parsed) -> list[list[str]]:
     return out
 
 
+@pytest.mark.further
 def test_a_report_of_one_row_per_match(pages, session):
     page = check((pages / "one.html").read_text(encoding="utf-8"))
     text = text_of(page)

@@ -17,7 +17,7 @@ import sparkcep  # noqa: E402
 from sparkcep.redaction import REDACTED  # noqa: E402
 from tests.spark.programs import needs_javac  # noqa: E402
 
-# The program takes a minute, since it waits for a request that never ends. In the wider run test_shell.py kills a helper and checks redaction.
+# The program takes a minute, since it waits for a request that never ends. In the wider run, test_shell.py kills a helper.
 pytestmark = [needs_javac, pytest.mark.process, pytest.mark.slow]
 
 PROGRAM = r'''

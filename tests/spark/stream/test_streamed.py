@@ -42,6 +42,7 @@ def found(folder) -> list[tuple]:
     return sorted(tuple(json.loads(line).values()) for path in folder.glob("part-*") for line in path.read_text().splitlines())
 
 
+@pytest.mark.further
 def test_two_runs_of_one_checkpoint(spark, tmp_path, capsys):
     """The first run tells what is decided, the second one goes on."""
     ticks, notes = tmp_path / "ticks", []

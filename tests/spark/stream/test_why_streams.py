@@ -107,7 +107,7 @@ def wait_until_idle(query) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("route", ["operator", further("frames")], indirect=True)
+@pytest.mark.parametrize("route", [slow("operator"), further("frames")], indirect=True)
 def test_an_idle_query_is_explained(spark, tmp_path, route, forgetful):
     """The last micro-batch and its watermark come from the checkpoint if Spark remembers only idle triggers."""
     source, silent = tmp_path / "in", tmp_path / "silent"

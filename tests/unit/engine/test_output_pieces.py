@@ -38,7 +38,7 @@ def tables(clause: str, columns: dict[str, pa.Array], **limits) -> list[pa.Table
     return list(match_batches(engine_for(plan, limits=Limits(**limits)), table.to_batches()))
 
 
-@pytest.mark.parametrize("selection", ["", further("EVENT SELECTION SKIP TILL NEXT MATCH"), "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES"])
+@pytest.mark.parametrize("selection", ["", further("EVENT SELECTION SKIP TILL NEXT MATCH"), further("EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES")])
 @pytest.mark.parametrize("mode", first(["ALL ROWS PER MATCH", "ONE ROW PER MATCH"]))
 def test_pieces_are_the_whole(selection, mode, monkeypatch):
     size = 7 if "ANY" in selection else 40

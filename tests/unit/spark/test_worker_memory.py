@@ -27,7 +27,7 @@ daemon.main()
 
 
 @linux
-@pytest.mark.parametrize(("limit", "said"), [further(pytest.param("1024", "mapped")), ("300", "gives way: spark.executor.pyspark.memory gives each of them 300 MB; set ")])
+@pytest.mark.parametrize(("limit", "said"), [further(pytest.param("1024", "mapped")), further(pytest.param("300", "gives way: spark.executor.pyspark.memory gives each of them 300 MB; set "))])
 def test_the_daemon_maps_less_than_its_workers_may(limit, said):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYSPARK_EXECUTOR_MEMORY_MB": limit}
     done = subprocess.run([sys.executable, "-c", DAEMON], env=environment, capture_output=True, text=True, check=True)

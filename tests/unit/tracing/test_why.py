@@ -352,6 +352,7 @@ def test_hints_about_anchors_and_windows(clause, hint):
     assert [line for line in why.hints if line.startswith("Hint: without")] == ([hint] if hint else [])
 
 
+@pytest.mark.further
 def test_runs_are_dropped():
     """Conditions on the match need a run for each row and start row. A trace keeps none of them, and an answer finds them again."""
     part = frozen(question("ORDER BY t PATTERN (A+ B) DEFINE A AS v >= 0, B AS v > 1000 + count(A.*)"), ["t", "v"], [(t, t % 7) for t in range(60)], "t")

@@ -80,7 +80,7 @@ def checks() -> None:
     test_why.test_further_answers()
 
 
-@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 6, wider=6))
+@pytest.mark.parametrize("owner, name, right, wrong", first([pytest.param(*fault) for fault in FAULTS], 3, wider=3))
 def test_faults_are_found(owner, name, right, wrong, monkeypatch):
     """The worked examples fail for an answer with a planted fault."""
     plant(monkeypatch, owner, name, right, wrong, IMPORTERS)
