@@ -135,7 +135,7 @@ public final class BlockPage {
     entries.copy(value, count, targets, rows);
   }
 
-  /** Adds {@code count} rows whose values and target partitions were set. If some of a further row were set, that row comes next. */
+  /** Adds {@code count} rows whose values and target partitions were set. Rows of which only some were set come next. */
   public void added(int count) {
     rows += count;
     for (ColumnBuffer text : texts) {
@@ -202,9 +202,13 @@ public final class BlockPage {
     return end;
   }
 
+  static long padded(long bytes) {
+    return (bytes + 7) & ~7L;
+  }
+
   private UnsafeRow block(int from, int to, int number) {
     ColumnBuffer.Nulls[] nulls = new ColumnBuffer.Nulls[columns.length];
-    long size = HEAD + ColumnBuffer.padded(description.length) + ColumnBuffer.padded(columns.length);
+    long size = HEAD + padded(description.length) + padded(columns.length);
     for (int i = 0; i < columns.length; i++) {
       nulls[i] = columns[i].nulls(order, from, to);
       size += columns[i].written(to - from, nulls[i], columns[i].lengths(order, from, to));
@@ -223,11 +227,11 @@ public final class BlockPage {
       Platform.putInt(bytes, BYTES + before + 4L * i, head[i]);
     }
     System.arraycopy(description, 0, bytes, before + HEAD, description.length);
-    long at = before + HEAD + ColumnBuffer.padded(description.length);
+    long at = before + HEAD + padded(description.length);
     for (int i = 0; i < columns.length; i++) {
       bytes[(int) at + i] = (byte) nulls[i].ordinal();
     }
-    at += ColumnBuffer.padded(columns.length);
+    at += padded(columns.length);
     for (int i = 0; i < columns.length; i++) {
       at = columns[i].write(order, from, to, nulls[i], bytes, at);
     }
