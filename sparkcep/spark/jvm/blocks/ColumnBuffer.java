@@ -1,5 +1,7 @@
 package org.sparkcep.blocks;
 
+import static org.sparkcep.blocks.BlockPage.padded;
+
 import java.math.BigInteger;
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -170,8 +172,8 @@ public final class ColumnBuffer {
   }
 
   /**
-   * Adds a computed value of the rows that {@code entries} has read as those of the rows from {@code at} on. Returns for how many of
-   * {@code count} rows it was added: fewer if the values are long.
+   * Adds a computed value of the rows that {@code entries} has read as those of the rows from {@code at} on. Returns for how many
+   * of {@code count} rows it was added: fewer if the values are long.
    */
   public int add(EntryValues entries, int value, int count, int at) {
     int width = written.width();
@@ -281,8 +283,8 @@ public final class ColumnBuffer {
     if (some == Nulls.ALL) {
       return 0;
     }
-    long nullBytes = some == Nulls.SOME ? BlockPage.padded(count) : 0;
-    return nullBytes + (ends == null ? BlockPage.padded((long) written.width() * count) : BlockPage.padded(4L * count) + BlockPage.padded(lengths));
+    long nullBytes = some == Nulls.SOME ? padded(count) : 0;
+    return nullBytes + (ends == null ? padded((long) written.width() * count) : padded(4L * count) + padded(lengths));
   }
 
   /** Writes the values of these rows into {@code block} from the byte {@code at} on. Returns the byte after them. */
@@ -295,24 +297,24 @@ public final class ColumnBuffer {
       for (int i = from; i < to; i++) {
         block[(int) at + i - from] = (byte) (nulls[rows[i]] ? 1 : 0);
       }
-      at += BlockPage.padded(count);
+      at += padded(count);
     }
     if (ends != null) {
       return writeBytes(rows, from, to, block, at);
     }
     FixedWidths.write(values, written.width(), rows, from, to, block, BYTES + at);
-    return at + BlockPage.padded((long) written.width() * count);
+    return at + padded((long) written.width() * count);
   }
 
   private long writeBytes(int[] rows, int from, int to, byte[] block, long at) {
     int end = 0;
-    int out = (int) (at + BlockPage.padded(4L * (to - from)));
+    int out = (int) (at + padded(4L * (to - from)));
     for (int i = from; i < to; i++) {
       int length = length(rows[i]);
       System.arraycopy(values, start(rows[i]), block, out + end, length);
       end += length;
       Platform.putInt(block, BYTES + at + 4L * (i - from), end);
     }
-    return out + BlockPage.padded(end);
+    return out + padded(end);
   }
 }
