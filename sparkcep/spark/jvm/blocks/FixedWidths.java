@@ -80,7 +80,7 @@ record FixedWidths(ColumnVector vector, int[] rows, int from, int count, byte[] 
     }
   }
 
-  /** Writes values of up to 16 bytes, those of {@code rows[from]} to {@code rows[to - 1]}, into a block from the place {@code out} on. */
+  /** Writes values of up to 16 bytes into a block, from the place {@code out} on. {@code rows} lists them. */
   static void write(byte[] values, int width, int[] rows, int from, int to, byte[] block, long out) {
     switch (width) {
       case 8 -> {
