@@ -130,9 +130,12 @@ def _sets(pattern: tuple) -> list[frozenset[int]]:
 def equal_columns(clause: MatchClause, splitter: ConditionSplitter, plan: Plan) -> list[tuple[str, tuple[str, ...]]]:
     """The columns that are equal in all rows of every match: for each, its text and the tests as texts.
 
-    [] if partitioning by these columns would change how matches are distinguished or numbered. Rows outside a match must be
-    :func:`ignorable`.
+    [] if partitioning by these columns would change how matches are distinguished or numbered, which of them are joined to bundles,
+    or which candidates a budget allows. Rows outside a match must be :func:`ignorable`.
     """
+    approx = plan.approximate
+    if approx is not None and (approx.report in ("BUNDLES", "HISTORY") or approx.budget is not None):
+        return []
     if plan.skip.mode != NEXT_ROW or clause.pref or clause.top or _numbered(clause) or has(plan.pattern, "and"):
         return []
     reader = _TestReader(clause, splitter, plan)
