@@ -118,7 +118,7 @@ def render_values(text: str, expr: Expr, replacements: Mapping[Span, str]) -> st
     for node in expr.walk():
         if (node.op == "call" and node.value in _NAMING) or (node.op, node.value) == ("special", "row"):
             for value in (argument.bare() for argument in node.args):
-                if value.span in replacements:
+                if value.span in replacements and value.op != "star":  # whose fields Spark names
                     named[value.span] = _called(value, replacements[value.span])
     return render(text, expr, named)
 

@@ -19,6 +19,8 @@ from sparkcep.plan.limits import MAX_OFFSET, MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import ALL_ROWS, Computed
 
 NAVIGATIONS = frozenset(["PREV", "NEXT", "FIRST", "LAST"])
+# functions of Spark's whose value belongs to a row, though they name none of its columns
+OF_ROWS = frozenset(["IDENTIFIER", "INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME", "MONOTONICALLY_INCREASING_ID"])
 ENDINGS = {"MATCH_COUNT": "cnt", "MATCH_GRAPH": "graph"}  # measures over all matches that end at a row, and their leaves
 APPROXIMATE = {
     "MATCH_ERRORS": "errors", "MISSING": "missing", "ERROR_KIND": "kind",
@@ -77,6 +79,11 @@ _NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMES
 
 
 COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
+
+
+def is_of_row(expr: Expr) -> bool:
+    """Whether ``expr`` is a call that reads its row like a bare column."""
+    return expr.op == "call" and expr.value in OF_ROWS
 
 
 def overlooked(name: str, of: str = "") -> tuple[str, str]:
@@ -287,12 +294,12 @@ class Scope:
         return text[len(word) :].strip() if word.lower() in call.flags else text
 
     def columns(self, expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
-        """Free column references and stars below ``expr``. Lambda parameters do not count."""
+        """Free column references, stars and calls of :func:`is_of_row` below ``expr``. Lambda parameters do not count."""
         if expr.op == "lambda":
             bound = bound | frozenset(expr.value)
         if expr.op == "col" and expr.value[0].lower() in bound:
             return
-        if expr.op in ("col", "star"):
+        if expr.op in ("col", "star") or is_of_row(expr):
             yield expr
             return
         for arg in expr.args:

@@ -144,7 +144,7 @@ class ArcSplitter(ConditionSplitter):
             for node in scope.columns(expr):
                 if self.held(node) is None:
                     what = "takes no row" if on == EMPTY else "is taken when the rows' lifetimes end"
-                    raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so {node.value[-1]} does not have a value{_ROW_ONLY}")
+                    raise scope.error(node, "AUTOMATON", f"an arc ON {on.upper()} {what}, so {node.value if node.op == 'call' else node.value[-1]} does not have a value{_ROW_ONLY}")
 
     def held(self, node: Expr) -> str | None:
         """The column of the register or parameter that a node names. None for any other node."""

@@ -251,7 +251,15 @@ class ConditionSplitter:
                 out.add(row)
             elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *OF_MATCHES):
                 out.add(Row("special"))
-        return out | {self._row_of(scope.qualifier(node), variable) for node in scope.columns_outside(expr, spans)}
+        # a subquery may read columns of the row around it, which is that of the condition
+        within = {Row("cur") for node in expr.walk() if self._reads_around(node, variable) and not any(span.holds(node.span) for span in spans)}
+        return out | within | {self._row_of(scope.qualifier(node), variable) for node in scope.columns_outside(expr, spans)}
+
+    def _reads_around(self, expr: Expr, variable: int) -> bool:
+        """Whether ``expr`` is a subquery, or IN over one whose left side reads physical neighbours."""
+        if expr.op == "in" and expr.value == "query":
+            return all(row.which == "cur" for row in self._rows(expr.args[0], variable))
+        return expr.op == "subquery"
 
     def _match_functions(self, expr: Expr) -> Iterator[Expr]:
         """The scope's match functions in ``expr``, without calls whose value is known."""
@@ -446,7 +454,9 @@ class ConditionSplitter:
             else:
                 swaps[m.span] = at(row, self._row_text(body))
         for node in self.scope.columns_outside(expr, swaps):
-            swaps[node.span] = at(self._row_of(self.scope.qualifier(node), variable), self.scope.row_text(node))
+            row = self._row_of(self.scope.qualifier(node), variable)
+            if node.op != "star" or row != Row("cur"):  # no parentheses around a star
+                swaps[node.span] = at(row, self.scope.row_text(node))
         return render_values(self.scope.text, expr, swaps)
 
     def _paired(self, expr: Expr, variable: int, others: list[Row]):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sparkcep.clause.expressions import Expr
-from sparkcep.plan.scope import NAVIGATIONS
+from sparkcep.plan.scope import NAVIGATIONS, OF_ROWS, is_of_row
 
 # functions whose operands Spark converts to a common type
 _JOINING = frozenset("COALESCE NVL IFNULL NVL2 IF IFF NULLIF GREATEST LEAST".split())
@@ -102,7 +102,7 @@ def _fails(node: Expr, ansi: bool) -> bool:
     if op == "case":
         return ansi and _converts(_values_of(node))
     if op == "call":
-        if node.value in NAVIGATIONS or node.value in _SAFE:
+        if node.value in NAVIGATIONS or node.value in _SAFE or node.value in OF_ROWS:
             return False
         if node.value in _SAFE_BY_LITERALS:
             return not all(arg.bare().op == "lit" for arg in node.args[1:])
@@ -151,27 +151,29 @@ def _shape(expr: Expr) -> object:
 def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
     """The largest parts of ``expr`` that read columns and cannot fail. Inside a lambda only the columns are returned."""
     expr = expr.bare()
-    inner = list(_columns(expr))
+    inner = list(_columns(expr, stars=True))
     if not inner:
         return
     if expr.op == "lambda" or any(node.op == "lambda" for node in expr.args):
         yield from inner
-    elif not may_fail(expr, ansi):
+    elif not may_fail(expr, ansi) or any(arg.op == "star" for arg in expr.args):  # Spark expands a star inside its call only
         yield expr
     else:
         for arg in expr.args:
             yield from pieces(arg, ansi)
 
 
-def _columns(expr: Expr, bound: frozenset[str] = frozenset()) -> Iterator[Expr]:
+def _columns(expr: Expr, bound: frozenset[str] = frozenset(), *, stars: bool = False) -> Iterator[Expr]:
     if expr.op == "lambda":
         bound = bound | frozenset(expr.value)
     if expr.op == "col":
         if expr.value[0].lower() not in bound:
             yield expr
         return
+    if is_of_row(expr) or (stars and expr.op == "star"):
+        yield expr
     for arg in expr.args:
-        yield from _columns(arg, bound)
+        yield from _columns(arg, bound, stars=stars)
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,8 @@ def catcher(parts: Iterable[Expr], ansi: bool, text_of: Callable[[Expr], str]) -
     parts = tuple(parts)
     columns = [column for part in parts for column in _columns(part)]
     tests = [_typed(node, ansi, text_of) for part in parts for node in part.walk() if _fails(node, ansi)]
+    if any(node.op == "star" for part in parts for node in part.walk()):
+        tests = []
     if "" in tests or any(node.op == "lambda" for part in parts for node in part.walk()):
         tests = []
     return Catcher(text_of(columns[0]) if columns else "", " OR ".join(dict.fromkeys(tests)))

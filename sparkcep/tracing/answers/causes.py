@@ -42,7 +42,7 @@ def _cause(rows: FrozenRows | Judged, number: int, row: int, run: Run, after: Ru
         inner = expr.args[0].bare()
         ends = expr if expr.value in ("FIRST", "LAST") else inner if inner.op == "call" and inner.value in ("FIRST", "LAST") else None
         named = " ".join(body.span.of(scope.text).split())
-        columns = [node.value for node in scope.columns(body)]
+        columns = [node.value for node in scope.columns(body) if node.op == "col"]
         variable = next((str(name[0]) for name in columns if len(name) > 1 and scope.mask_of(name[0]) is not None), "")
         named = named.removeprefix(f"{variable}.") if variable else named
         if ends is None and (at.mask == ALL_ROWS or at.mask >> after.variable & 1):
