@@ -337,10 +337,11 @@ def _ranked(task: Task, endless: bool) -> Operator:
 def _window_close(task: Task) -> Operator:
     """Returns the operator of sliding TOP k over a stream."""
     if task.prepared.strategy.emission.sequential:
+        from sparkcep.engine.match.enumeration import DeferringSearch
         from sparkcep.engine.match.gap_walk import GapWalk
         from sparkcep.engine.stream.sequential_window_close import SequentialWindowClose
 
-        return SequentialWindowClose(task, GapWalk(task))
+        return SequentialWindowClose(task, DeferringSearch(task, functools.partial(GapWalk, task)))
     from sparkcep.engine.stream.recompute import Recompute
     from sparkcep.engine.stream.window_close import ClosedWindows
 

@@ -137,6 +137,17 @@ def test_matches_in_turn_begin_behind_the_one_before_whatever_rows_are_kept():
     assert best(plan, pa.concat_tables(told)) == whole and len(whole) > 10 and states == [b""]
 
 
+def test_a_condition_that_fails_at_a_row_that_is_not_a_candidate_fails_no_search():
+    """The second row divides by zero, but only a row after the A is asked whether it is the B."""
+    plan = planned(f"{NEAR} {ANY} FIRST MATCH PATTERN (A B) {WINDOW} SLIDE INTERVAL '2' MICROSECONDS PREF MAX (B.w) TOP 1 DEFINE A AS v > 3, B AS w / PREV(v) > 1")
+    table = timed(plan, {0: [{"id": i + 1, "v": v, "w": w, "s": None} for i, (v, w) in enumerate([(0, 9), (2, 9), (4, 1), (1, 9)])]})
+    whole, stream, states, told = best(plan, batch(plan, table, np.ones(4, dtype=bool))), stream_over(plan, table), [b""], []
+    for watermark, rows in ((4, table), (30, table.slice(0, 0))):
+        tables, kept = drained(stream.advance(rows, np.zeros(rows.num_rows, dtype=np.int64), states, watermark))
+        states, told = kept.states, told + tables
+    assert best(plan, pa.concat_tables(told)) == whole and len(whole) == 2 and states == [b""]
+
+
 def test_a_measure_that_looks_ahead_tells_no_window_again():
     """A statement may go on with another measure. NEXT in it lets windows wait longer. Emitted ones are not emitted again."""
     rng, both = random.Random(7), 0
