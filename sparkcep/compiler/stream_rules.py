@@ -296,6 +296,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         found.append("spark.sql.session.timeZone")
     if bool(_top(before)) != bool(_top(now)):
         found.append("TOP")
+    elif _ranks_together(now) and not _ranks_together(before):  # the state lacks positions, and a window may be emitted for some keys only
+        found.append("OVERALL")
     if _compares(before) != _compares(now):
         found.append("REPORT CHANGES")
     if _numbered(now) and not _numbered(before):
@@ -325,6 +327,11 @@ _REPORTED = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "
 
 def _top(plan: dict) -> int:
     return (plan.get("ranking") or {}).get("top", 0)
+
+
+def _ranks_together(plan: dict) -> bool:
+    """Whether a plan ranks the matches of all keys together."""
+    return bool((plan.get("ranking") or {}).get("overall") and plan.get("partition"))
 
 
 def _compares(plan: dict) -> bool:

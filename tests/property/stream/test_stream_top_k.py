@@ -164,3 +164,25 @@ def test_a_measure_that_looks_ahead_tells_no_window_again():
                 assert seen.setdefault((row["__p0"], row[start]), number) == number, turn
         both += len({number < changes for number in seen.values()}) == 2
     assert both > 3
+
+
+@pytest.mark.parametrize("text", first([text for text in TOPS if "OVERALL" in text], wider=3))
+def test_a_statement_without_overall_goes_on_with_the_state_of_one_with_it(text):
+    """Each window is ranked by one of the two, and emitted once. The other way round a restart is refused."""
+    rng, compared = random.Random(text), [0, 0]
+    plans = [planned(text), planned(text.replace(" OVERALL", ""))]
+    start = next(leaf.name for leaf in plans[0].leaves if leaf.spec.kind == "window_start")
+    for _ in range(10):
+        table, changes = timed(plans[0], rows_of(rng, 3, 30)), rng.randint(2, 8)
+        wholes = [best(plan, batch(plan, table, np.ones(table.num_rows, dtype=bool))) for plan in plans]
+        streams = [stream_over(plan, table) for plan in plans]
+        turns, seen = itertools.chain(streams[:1] * changes, itertools.repeat(streams[1])), {}
+        for number, (_, _, tables) in enumerate(micro_batches(plans[0], table, rng, 2, next_stream=turns.__next__)):
+            later = int(number >= changes)
+            for row in (row for part in tables for row in part.to_pylist()):
+                assert seen.setdefault((row["__p0"], row[start]), number) == number
+                assert later == 0 or all(seen.get((key, row[start]), number) >= changes for key in range(3))
+            found = best(plans[later], pa.concat_tables(tables)) if tables else {}
+            assert all(wholes[later][group] == some for group, some in found.items())
+            compared[later] += len(found)
+    assert min(compared) > 20

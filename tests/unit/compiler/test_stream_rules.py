@@ -99,6 +99,20 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
 
 
 @pytest.mark.parametrize(
+    "before, now, keys, what",
+    [
+        ("3", "3 OVERALL", "PARTITION BY k", ["OVERALL"]),  # the state lacks the positions of rows, and windows of some keys were emitted
+        ("3 OVERALL", "3", "PARTITION BY k", []),
+        ("3", "3 OVERALL", "", []),  # of one key, OVERALL changes nothing
+        ("3 OVERALL", "4 OVERALL", "PARTITION BY k", []),
+    ],
+)
+def test_matches_of_all_keys_are_another_statement(before, now, keys, what):
+    (first, texts), (second, _) = (stated(TOP.format("ALL MATCHES", "(A B)", SLIDE, top).replace("PARTITION BY k", keys)) for top in (before, now))
+    assert different(first, second, texts, texts) == what
+
+
+@pytest.mark.parametrize(
     "text, message",
     [
         (LAST_ROWS.format(", MATCH_COUNT() AS n", "", "").replace("WINDOW INTERVAL '5' SECOND", ""), "MATCH_COUNT() without WINDOW would keep all rows"),
