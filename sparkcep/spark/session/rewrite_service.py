@@ -96,7 +96,7 @@ def _answered(asked: dict[str, Any]) -> dict[str, Any]:
     kind = asked.get("kind")
     if "earlier" in asked:
         _learn(asked["earlier"], asked["sql"])
-    if kind in ("stream", "table", "chained", "started", "restarted", "aggregated", "repeated"):
+    if kind in ("stream", "table", "chained", "started", "restarted", "aggregated", "repeated", "unmarked"):
         from sparkcep.spark.stream.restart_checks import check_restarted
         from sparkcep.spark.stream.start_checks import CHECKS
 

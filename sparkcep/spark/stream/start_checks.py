@@ -35,6 +35,7 @@ def check_over_stream(asked: dict[str, Any]) -> None:
     - ``known``: whether sparkcep knows the stateful operators of this Spark.
     - ``types``: the types of the ORDER BY expressions; ``time``: the type of the first.
     - ``marked``: whether the first is a watermark column; ``watermarks``: the watermark columns.
+    - ``unmarked``: whether a branch of a UNION ALL below has another value in its place.
     - ``provider``: the provider of state stores, None if any works; ``encoding``: their encoding, in lower case.
     - ``stateful``: stateful nodes below the clause that it cannot be above.
     - ``unbounded``: the kinds of joins of streams below the clause that do not bound their rows' times.
@@ -60,6 +61,8 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         here = f"here a column named {first} is computed below the clause. Give the computed column another name, and order by {first} itself"
         here = here if first in asked["watermarks"] and plan.order[0].plain else f"here it is {first}"
         raise wrong(plan, f"over a stream the first ORDER BY expression must be the watermark column {columns}, unchanged; {here}", at=ordered)
+    if asked.get("unmarked"):
+        _refuse_unmarked(asked)
     if not asked["time"].startswith("timestamp"):
         raise wrong(plan, f"over a stream the first ORDER BY expression must be a timestamp; {first} is of type {asked['time']}", at=ordered)
     for item, kind in zip(plan.order, asked["types"], strict=True):
@@ -83,6 +86,16 @@ def check_over_stream(asked: dict[str, Any]) -> None:
         _check_late(plan, asked["late"])
     for warning in warnings(plan):
         log.warning("over a stream: %s", warning)
+
+
+def _refuse_unmarked(asked: dict[str, Any]) -> None:
+    """Raises ClauseError: the first ORDER BY expression is the watermark column in the first branch of a UNION ALL only."""
+    plan = Plan.from_json(asked["plan"])
+    first = plan.order[0].name
+    raise wrong(
+        plan, f"over a stream the first ORDER BY expression must be the watermark column, unchanged, in each branch of UNION ALL; one branch has another value as {first}. "
+        f"Select the watermark column as {first} in each branch, or define the watermark above UNION ALL", at=place_of(plan, plan.order[0].column),
+    )
 
 
 ARCS, HISTORY = "arcs", "history"  # as StreamTables.java names them
@@ -220,5 +233,5 @@ def _refuse_repeated(asked: dict[str, Any]) -> None:
 
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "stream": check_over_stream, "table": _check_unordered, "chained": _check_chained, "started": _check_started,
-    "aggregated": _refuse_aggregate, "repeated": _refuse_repeated,
+    "aggregated": _refuse_aggregate, "repeated": _refuse_repeated, "unmarked": _refuse_unmarked,
 }

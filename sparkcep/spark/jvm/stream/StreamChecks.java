@@ -5,20 +5,28 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.StreamingJoinHelper;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTF;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.internal.SQLConf;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.errors.ClauseException;
@@ -61,6 +69,7 @@ public final class StreamChecks {
     Expression time = order.isEmpty() ? null : order.head().child();
     request.put("time", time == null ? "" : time.dataType().catalogString());
     request.put("marked", time != null && isMarked(time));
+    request.put("unmarked", isUnmarkedInBranch(time, rows, defined(rows, new HashMap<>())));
     request.put("provider", SQLConf.get().getConfString(PROVIDER, SQLConf.get().stateStoreProviderClass()));
     request.put("encoding", SQLConf.get().getConfString(ENCODING, "unsaferow").toLowerCase(java.util.Locale.ROOT));
     ArrayNode types = request.putArray("types");
@@ -85,6 +94,84 @@ public final class StreamChecks {
   /** Whether an expression is an unchanged watermark column. */
   static boolean isMarked(Expression value) {
     return value instanceof Attribute attribute && attribute.metadata().contains(WATERMARK);
+  }
+
+  /**
+   * Raises an error if the ORDER BY column of a clause is not the watermark's in a branch of UNION ALL. When a clause is checked,
+   * the definitions of WITH are not below it yet. {@code plan}: the clause's plan, null above a clause.
+   */
+  static void checkBranches(LogicalPlan node, String plan, Map<Long, LogicalPlan> defined) {
+    List<Attribute> columns = CollectionConverters.asJava(node.output());
+    String last = columns.isEmpty() ? "" : columns.get(columns.size() - 1).name();
+    String own = last.startsWith(Call.PLAN_HEAD) ? last : plan;
+    if (node instanceof StreamInput input && own != null && !input.order().isEmpty() && isUnmarkedInBranch(input.order().head().child(), input.child(), defined)) {
+      Rewriter.granted(JsonNodeFactory.instance.objectNode().put("kind", "unmarked").put("plan", own));
+    }
+    CollectionConverters.asJava(node.children()).forEach(child -> checkBranches(child, own, defined));
+  }
+
+  /** Adds the definitions of WITH in a plan, by their numbers. */
+  static Map<Long, LogicalPlan> defined(LogicalPlan node, Map<Long, LogicalPlan> found) {
+    if (node instanceof CTERelationDef definition) {
+      found.put(definition.id(), definition.child());
+    }
+    CollectionConverters.asJava(node.children()).forEach(child -> defined(child, found));
+    return found;
+  }
+
+  private static boolean isUnmarkedInBranch(Expression time, LogicalPlan rows, Map<Long, LogicalPlan> defined) {
+    return time instanceof Attribute column && isMarked(column) && !isMarked(column, true, rows, defined);
+  }
+
+  /**
+   * Whether a column is a watermark column in each branch of the UNION ALL below. Spark gives the union the marks of its first
+   * branch. A branch may add a constant interval, because its rows are then never later than the watermark.
+   *
+   * <p>{@code marked}: whether the column has a mark above {@code rows}.
+   */
+  private static boolean isMarked(Attribute column, boolean marked, LogicalPlan rows, Map<Long, LogicalPlan> defined) {
+    if (rows instanceof EventTimeWatermark watermark && watermark.eventTime().exprId().equals(column.exprId())) {
+      return true;
+    }
+    boolean here = marked || isMarked(column);
+    if (rows instanceof CTERelationRef reference && defined.containsKey(reference.cteId())) {
+      LogicalPlan definition = defined.get(reference.cteId());
+      return isMarked(at(place(column, rows), definition), here, definition, defined);
+    }
+    if (rows instanceof Union) {
+      int place = place(column, rows);
+      return CollectionConverters.asJava(rows.children()).stream().allMatch(branch -> isMarked(at(place, branch), false, branch, defined));
+    }
+    for (Expression expression : CollectionConverters.asJava(rows.expressions())) {
+      if (expression instanceof Alias alias && alias.exprId().equals(column.exprId())) {
+        Attribute source = unchangedOrLater(alias.child());
+        return source == null ? here : isMarkedBelow(source, here, rows, defined);
+      }
+    }
+    return isMarkedBelow(column, here, rows, defined);
+  }
+
+  private static boolean isMarkedBelow(Attribute column, boolean marked, LogicalPlan rows, Map<Long, LogicalPlan> defined) {
+    List<LogicalPlan> below = CollectionConverters.asJava(rows.children()).stream().filter(child -> place(column, child) >= 0).toList();
+    return below.isEmpty() ? marked : below.stream().allMatch(child -> isMarked(at(place(column, child), child), marked, child, defined));
+  }
+
+  private static int place(Attribute column, LogicalPlan rows) {
+    return CollectionConverters.asJava(rows.output()).stream().map(Attribute::exprId).toList().indexOf(column.exprId());
+  }
+
+  private static Attribute at(int place, LogicalPlan rows) {
+    return CollectionConverters.asJava(rows.output()).get(place);
+  }
+
+  /** Returns the column that an expression is, or to which it adds a constant interval; null for any other expression. */
+  private static Attribute unchangedOrLater(Expression value) {
+    if (value instanceof Cast cast && cast.dataType().equals(cast.child().dataType())) {
+      return unchangedOrLater(cast.child());
+    }
+    boolean moved = value.getClass().getSimpleName().equals("TimestampAddInterval") && value.children().apply(1) instanceof Literal literal
+        && literal.value() instanceof Long micros && micros >= 0;
+    return moved ? unchangedOrLater(value.children().head()) : value instanceof Attribute column ? column : null;
   }
 
   /**

@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
@@ -64,6 +65,7 @@ public final class StreamStart extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     if (plan instanceof WriteToStreamStatement asked && StreamMark.isBelow(asked.inputQuery())) {
+      StreamChecks.checkBranches(asked.inputQuery(), null, StreamChecks.defined(asked.inputQuery(), new HashMap<>()));
       ObjectNode request = JsonNodeFactory.instance.objectNode().put("kind", "started").put("mode", asked.outputMode().toString());
       request.put("trigger", asked.trigger().getClass().getSimpleName()).put("plan", StreamMark.plans(asked.inputQuery()).get(0));
       request.put("aggregated", isAggregated(asked.inputQuery())).put("over", StreamChecks.over(asked.inputQuery(), false));

@@ -40,6 +40,7 @@ from sparkcep.spark.stream.frames.clauses_in_plans import (
     check_above,
     clauses,
     found,
+    number_of,
     remember,
     stateful,
     watermark,
@@ -48,6 +49,7 @@ from sparkcep.spark.stream.frames.clauses_in_plans import (
 from sparkcep.spark.stream.frames.plan_text import Node, analysed, unbounded
 from sparkcep.spark.stream.frames.query_start import watch
 from sparkcep.spark.stream.frames.ranks import ranked
+from sparkcep.spark.stream.frames.union_branches import marked_in_branches
 from sparkcep.spark.stream.frames.worker import OUT, Job, Pieces, Rows, Search
 from sparkcep.spark.stream.progress import OBSERVED
 from sparkcep.spark.stream.restart_checks import STATE_FORMAT
@@ -254,7 +256,7 @@ class Frames:
             "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": [name for node in rows.below() for name in watermark(node)],
             "types": [f.dataType.simpleString() for f in order], "time": order[0].dataType.simpleString() if order else "",
             "marked": (WATERMARK in first or BEHIND in first) and all(one.behind is not None for one in given),
-            "stateful": keeping, "unbounded": [] if keeping else waits, "below": [one.plan for one in given],
+            "unmarked": not marked_in_branches(rows, "__s0", _has_watermark), "stateful": keeping, "unbounded": [] if keeping else waits, "below": [one.plan for one in given],
         }
         check_over_stream(asked)
         if given and any(map(by_one_call, clauses(rows))):
@@ -285,6 +287,14 @@ def _timed(plan: Plan) -> str:
     """Returns the engine's column whose times can order a clause above; "" without such a column."""
     given = passed(plan)
     return given.column if given.milliseconds is not None else ""
+
+
+def _has_watermark(node: Node, name: str) -> bool | None:
+    """Whether the column ``name`` of a clause's output can order a clause above. None for other nodes."""
+    if number_of(node) is None:
+        return None
+    made = found(node)
+    return made is None or (made.behind is not None and _same(plan := Plan.from_json(made.plan), name, _timed(plan)))
 
 
 def _same(plan: Plan, one: str, other: str) -> bool:
