@@ -105,11 +105,11 @@ def _answered(asked: dict[str, Any]) -> dict[str, Any]:
         except Exception as raised:
             return _reported(_of_ours(raised))
         return {}
-    if kind == "arrived":
-        from sparkcep.spark.stream.micro_batch import arrived
+    if kind in ("arrived", "history"):
+        from sparkcep.spark.stream.micro_batch import arrived, check_history
 
         try:
-            return arrived(asked)
+            return arrived(asked) if kind == "arrived" else check_history(asked) or {}
         except Exception as raised:
             return _reported(_of_ours(raised))
     if kind in ("functions", "analyze", "mapper", "streamer"):

@@ -1,6 +1,7 @@
 """A worker's part of a micro-batch: searches rows and returns states. Also reads the tables of a micro-batch.
 
-Workers call :func:`stream_batches`, the JVM operator :func:`arrived` through ``spark/session/rewrite_service``.
+Workers call :func:`stream_batches`, the JVM operator :func:`arrived` and :func:`check_history` through
+``spark/session/rewrite_service``.
 """
 
 from __future__ import annotations
@@ -176,6 +177,11 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tupl
 
     ``beside``: the tables that are read in addition, as (name, Arrow stream). If they change, a new engine is built.
     """
+    return _engine(plan, schema, ordered, beside)
+
+
+def _engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...]) -> KeyedStream:
+    """Builds the engine of :func:`stream_engine`."""
     from sparkcep.engine.automaton.arc_history import JournalArcs, with_table
     from sparkcep.engine.factory import prepare
     from sparkcep.engine.stream.keyed_stream import KeyedStream
@@ -221,10 +227,8 @@ def arrived(asked: dict[str, Any]) -> dict[str, Any]:
     """
     from sparkcep.engine.automaton import arc_history
     from sparkcep.engine.factory import prepare
-    from sparkcep.spark.exec.table_function import arrow_schema
 
-    plan = Plan.from_json(asked["plan"])
-    rows = _input(arrow_schema(StructType.fromJson(json.loads(asked["types"]))).empty_table(), asked["columns"], asked["sent"], asked["ordered"]).schema
+    plan, rows = Plan.from_json(asked["plan"]), _sent_schema(asked)
     read, before, journal = (None if asked[name] is None else _read(base64.b64decode(asked[name]), ARCS) for name in ("read", "before", "journal"))
     moment = arc_history.Moment(asked["largest"], asked["late"], asked["watermark"])
     try:
@@ -237,3 +241,23 @@ def arrived(asked: dict[str, Any]) -> dict[str, Any]:
     with pa.ipc.new_stream(sink, found[0].schema) as out:
         out.write_table(found[0])
     return {"journal": base64.b64encode(sink.getvalue()).decode("ascii"), "again": found[1] and plan.changes is not None}
+
+
+def check_history(asked: dict[str, Any]) -> None:
+    """Raises MatchRuntimeError if the table of USING HISTORY is not a history of the clause, as a worker would.
+
+    The table is not yet in the checkpoint then. So the query can start again once the table is corrected. ``asked`` has ``plan``,
+    ``columns``, ``sent``, ``ordered``, ``types`` and ``read`` as for :func:`arrived`.
+    """
+    try:
+        _engine(asked["plan"], _sent_schema(asked), asked["ordered"], ((HISTORY, base64.b64decode(asked["read"])),))
+    except MatchRuntimeError as error:
+        raise error.at(Plan.from_json(asked["plan"]).place) from None
+
+
+def _sent_schema(asked: dict[str, Any]) -> pa.Schema:
+    """Returns the schema of the rows that a worker gets."""
+    from sparkcep.spark.exec.table_function import arrow_schema
+
+    types = StructType.fromJson(json.loads(asked["types"]))
+    return _input(arrow_schema(types).empty_table(), asked["columns"], asked["sent"], asked["ordered"]).schema

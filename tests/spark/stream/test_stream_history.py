@@ -184,3 +184,25 @@ def test_errors_of_a_history(spark, tmp_path, histories):
     spark.readStream.table("history_now").createOrReplaceTempView("history_stream")
     text = refused(spark, statement.format(h="history_stream"))
     assert "the table of USING HISTORY is a stream, but" in text and text.startswith("[SPARKCEP.STREAM]")
+
+
+@pytest.mark.further
+def test_a_query_goes_on_when_a_wrong_history_is_corrected(spark, tmp_path, histories):
+    """The first micro-batch reads a wrong table, and a later one reads another. Neither is in the checkpoint."""
+    source, right = tmp_path / "in", spark.table("history_one")
+    source.mkdir()
+    rows = rows_of(9, 300)
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    text = STATEMENT.format(t="{t}", measures=MEASURES, budget="BUDGET 1 CHECKS USING HISTORY history_now")
+    for number, piece in enumerate([rows[:150], rows[150:] + closing([(f"k{i}", None) for i in range(30)])]):
+        put(source, number, piece)
+        right.withColumn("visits", right.visits * 0).write.insertInto("history_now", overwrite=True)
+        with pytest.raises(Exception, match=r"SPARKCEP.HISTORY\] the table of USING HISTORY cannot be used: visits is 0") as raised:
+            ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+        assert "(line 2, column " in str(raised.value)
+        right.write.insertInto("history_now", overwrite=True)
+        ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    table(spark, source)
+    wanted = [str(row) for row in spark.sql(text.format(t="ticks_table")).collect() if near(row)]
+    got = [str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if near(row)]
+    assert len(wanted) > 20 and sorted(got) == sorted(wanted)

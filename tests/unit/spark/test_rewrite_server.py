@@ -166,3 +166,27 @@ def test_a_worker_without_the_package_says_what_to_do():
     assert said.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers does not have sparkcep. Install") and "`sparkcep pack`" in said
     function, _ = CPickleSerializer().loads(command)
     assert function.func is pickled.match_batches and len(command) < 2_500
+
+
+@pytest.mark.parametrize("visits", [3, 0])
+def test_a_table_that_is_not_a_history_is_an_error_before_a_micro_batch(visits):
+    """The error has the clause's place, and comes before the table is written to a checkpoint."""
+    import pyarrow as pa
+
+    plan = make_plan(parse_clause("PARTITION BY k ORDER BY ts PATTERN (A B) WINDOW INTERVAL '9' SECONDS APPROX 1 BUDGET 1 CHECKS USING HISTORY h DEFINE A AS price > 4"))
+    kinds = {"__p0": "string", "__o0": "timestamp", "__letters": "long"}
+    row = {"pattern": None, "place": 1, "errors": 0.0, "remaining": 1, "idle": 0, "visits": visits, "points": 1, "bundles": [0]}
+    table = pa.table({"history": [[row]]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    fields = [{"name": f"c{i}", "type": kind, "nullable": True, "metadata": {}} for i, kind in enumerate([*kinds.values(), "timestamp"])]
+    request = {
+        "kind": "history", "plan": plan.to_json(), "columns": [[name, name, ""] for name in kinds], "sent": list(kinds), "ordered": 1,
+        "types": json.dumps({"type": "struct", "fields": fields}), "read": base64.b64encode(sink.getvalue()).decode(),
+    }
+    answer = json.loads(rewrite_service.answer(json.dumps(request)))
+    if visits:
+        assert answer == {}
+    else:
+        assert answer["error"]["error_class"] == "SPARKCEP.HISTORY" and "visits is 0, but must be at least 1" in answer["error"]["message"] and answer["error"]["line"] == 1

@@ -40,7 +40,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPlan> tables) {
   public static final String ARCS = "arcs"; // as in spark/stream/start_checks.py
-  private static final String HISTORY = "history"; // as in spark/stream/start_checks.py
+  public static final String HISTORY = "history"; // as in spark/stream/start_checks.py
   private static final String HISTORY_COLUMN = "__history"; // as in plan/extend/budget.py: the rows of USING HISTORY, as one value
   private static final String CLOCK_COLUMN = "__clock"; // as in plan/extend/unfinished.py: the latest time of a table; of a stream the watermark says it
   private static final String ARC = "__a_is"; // as in plan/extend/arcs.py: whether a row is of ARCS FROM

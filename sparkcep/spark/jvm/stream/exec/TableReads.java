@@ -28,7 +28,7 @@ import scala.reflect.ClassTag$;
 
 /**
  * Reads a stream's tables before the rows of a micro-batch are searched, once per micro-batch. The content is written to the {@link
- * TableLog} first, and a retried micro-batch takes it from there.
+ * TableLog} first, and a retried micro-batch takes it from there. A table that the engine refuses is an error before it is written.
  */
 final class TableReads {
   private final SparkSession session;
@@ -36,7 +36,7 @@ final class TableReads {
   private final StatefulOperatorStateInfo info;
   private final String asked;
 
-  /** {@code asked}: the request to Python when arcs change, see {@code StreamOperator}. */
+  /** {@code asked}: the request to Python when a table changes, see {@code StreamOperator}. */
   TableReads(SparkSession session, ReadTables tables, StatefulOperatorStateInfo info, String asked) {
     this.session = session;
     this.tables = tables;
@@ -84,6 +84,10 @@ final class TableReads {
     }
     if (same) {
       return new TableLog.Entry(before.since(), TableLog.NONE, false, before.read(), before.given());
+    }
+    int history = CollectionConverters.asJava(tables.names()).indexOf(StreamTables.HISTORY);
+    if (history >= 0) {
+      Rewriter.granted(((ObjectNode) Call.plan(asked)).put("kind", "history").put("read", read.get(history)));
     }
     int arcs = CollectionConverters.asJava(tables.names()).indexOf(StreamTables.ARCS);
     return arcs < 0 ? new TableLog.Entry(batch, TableLog.NONE, false, read, read) : arrived(batch, arcs, read, before, late, watermark);
