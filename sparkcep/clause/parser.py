@@ -86,6 +86,19 @@ def parse_between(
     return _whole(_ForeignClauseParser(cursor) if read else _ClauseParser(cursor), "')' to close MATCH_RECOGNIZE")
 
 
+def sizes_between(text: str, tokens: list[Token], open_index: int, close_index: int) -> list[Span]:
+    """Returns the places of the sizes of WITHIN in the row pattern between two parenthesis tokens of a statement.
+
+    Returns an empty list if the row pattern cannot be read.
+    """
+    close = tokens[close_index]
+    cursor = Cursor(text, tokens[open_index + 1 : close_index] + [Token(END, "", "", close.start, close.start)])
+    try:
+        return [node.size.span for node in nodes.walk(_PatternParser(cursor).parse()) if isinstance(node, nodes.Within)]
+    except (ClauseError, RecursionError):  # reported when the whole clause is parsed
+        return []
+
+
 def read_begun(cursor: Cursor) -> None:
     """Parses an unfinished clause as far as its tokens go. The cursor records what could come next (for completion)."""
     try:

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.parser import parse_between, parse_clause
+from sparkcep.clause.parser import parse_between, parse_clause, sizes_between
 from sparkcep.clause.tokens import NUMBER, OP, STRING, WORD, Span, Token, matching, quote, tokenize
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
@@ -172,10 +172,16 @@ def name_markers(sql: str) -> str:
 
 
 def _markers(sql: str) -> list[Token]:
-    """Returns the ``?`` markers of ``sql``. Inside PATTERN ``?`` is a quantifier."""
+    """Returns the ``?`` markers of ``sql``. In a row pattern ``?`` is a quantifier, except in the size of a group's WITHIN."""
     tokens = tokenize(sql)
-    quantifiers = _in_patterns(tokens)
-    return [t for i, t in enumerate(tokens) if t.kind == OP and t.text == "?" and i not in quantifiers]
+    close = matching(tokens)
+    found = [i for i, t in enumerate(tokens) if t.kind == OP and t.text == "?"]
+    for start in _patterns(tokens, close):
+        inside = [i for i in found if start < i < close[start]]
+        sizes = sizes_between(sql, tokens, start, close[start]) if inside else []
+        quantifiers = {i for i in inside if not any(size.start <= tokens[i].start < size.end for size in sizes)}
+        found = [i for i in found if i not in quantifiers]
+    return [tokens[i] for i in found]
 
 
 def double_braces(sql: str) -> str:
@@ -202,16 +208,22 @@ def _touches(tokens: list[Token], i: int, text: str) -> bool:
 
 
 def _in_patterns(tokens: list[Token]) -> set[int]:
-    """Returns the indexes of the tokens inside the parentheses of each PATTERN of a clause."""
-    close, found = matching(tokens), set()
+    """Returns the indexes of the tokens inside the parentheses of each row pattern."""
+    close = matching(tokens)
+    return {i for start in _patterns(tokens, close) for i in range(start, close[start])}
+
+
+def _patterns(tokens: list[Token], close: dict[int, int]) -> Iterator[int]:
+    """Yields the index of the opening parenthesis of each row pattern, after PATTERN or SEQUENCE name AS, in a clause."""
     for i, t in enumerate(tokens):
         if t.kind == WORD and t.upper == KEYWORD and i + 1 in close:
             j = i + 2
             while j < close[i + 1]:
-                if tokens[j].upper == "PATTERN" and j + 1 in close:
-                    found |= set(range(j + 1, close[j + 1]))
+                word = tokens[j].upper
+                start = j + 1 if word == "PATTERN" else j + 3 if word == "SEQUENCE" and tokens[j + 2].upper == "AS" else None
+                if start in close:
+                    yield start
                 j = close.get(j, j) + 1
-    return found
 
 
 def unmarked(offset: int, marked: str) -> int:
