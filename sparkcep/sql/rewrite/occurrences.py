@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparkcep.clause.opaque_text import mentions
-from sparkcep.clause.tokens import OP, WORD, Token, matching, tokenize
+from sparkcep.clause.tokens import OP, WORD, matching, tokenize
 from sparkcep.errors import LIMIT, SYNTAX, UNSUPPORTED, ClauseError, error_at
+from sparkcep.sql.rewrite.heads import NOT_A_TABLE, STARTS, heads
 
 KEYWORD = "MATCH_RECOGNIZE"
 MAX_STATEMENT = 4_194_304  # the most characters of a statement with a clause
-_STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 _EXPLAINED = frozenset("CODEGEN COST EXTENDED FORMATTED LOGICAL".split())
-_NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
-_HEADS = _STARTS | _NOT_A_TABLE | {"VALUES", "AS", "ON"}
 
 
 def has_keyword(sql: str) -> bool:
@@ -44,7 +42,7 @@ class Statement:
         self.close = matching(self.tokens)
         brackets = (self.close, matching(self.tokens, "[", "]"))
         self.open = {end: start for pairs in brackets for start, end in pairs.items()}
-        self.heads = _heads(self.tokens)
+        self.heads = heads(text, self.tokens, self.close)
 
     def clauses(self) -> Iterator[tuple[int, int, int]]:
         """Yields the token indexes of each clause: the start of its table, the word MATCH_RECOGNIZE, and ``)``.
@@ -162,16 +160,16 @@ class Statement:
                     join_done = True
                 elif t.upper == "JOIN" and join_done:
                     pass
-                elif t.upper in _STARTS or (t.upper == "USING" and join_done):
+                elif t.upper in STARTS or (t.upper == "USING" and join_done):
                     break
-                elif t.upper in _NOT_A_TABLE and j < i - 1:
+                elif t.upper in NOT_A_TABLE and j < i - 1:
                     if self.text[: self.tokens[i - 1].end].endswith("|>"):
                         message = "MATCH_RECOGNIZE is not a pipe operator. Write FROM (FROM t |> WHERE ...) MATCH_RECOGNIZE (...); further pipes may follow"
                         raise self.error(i, "NOT_AFTER_TABLE", message)
                     word = f"{self.tokens[j - 1].upper} BY" if t.upper == "BY" else t.upper
                     message = f"MATCH_RECOGNIZE must follow the table it reads, not {word}. Move it into FROM"
                     raise self.error(i, "NOT_AFTER_TABLE", message)
-                elif t.upper in _NOT_A_TABLE:
+                elif t.upper in NOT_A_TABLE:
                     return None
             j -= 1
         start = j + 1
@@ -180,7 +178,7 @@ class Statement:
                 raise self.error(i, "NOT_AFTER_TABLE", "MATCH_RECOGNIZE must follow a table in FROM")
             return start
         before = self.tokens[j] if j >= 0 else None
-        is_from = before is not None and (before.upper in _STARTS or before.text == ",")
+        is_from = before is not None and (before.upper in STARTS or before.text == ",")
         after = self.tokens[i + 2] if i + 2 < len(self.tokens) else None
         named = i + 3 < len(self.tokens) and self.tokens[i + 3].text == "="
         if is_from and after is not None and (after.upper == "TABLE" or named):
@@ -197,19 +195,3 @@ class Statement:
         """Returns the index of VALUES if the comma at ``j`` separates rows of an inline table, else None."""
         k = self.heads[j]
         return k if k is not None and self.tokens[k].upper == "VALUES" else None
-
-
-def _heads(tokens: list[Token]) -> list[int | None]:
-    """Returns for each token the last word before it, in the same parentheses, that introduces a list: VALUES, FROM, SELECT etc."""
-    out: list[int | None] = []
-    outer, head = [], None
-    for i, t in enumerate(tokens):
-        out.append(head)
-        if t.kind == OP and t.text == "(":
-            outer.append(head)
-            head = None
-        elif t.kind == OP and t.text == ")" and outer:
-            head = outer.pop()
-        elif t.kind == WORD and t.upper in _HEADS:
-            head = i
-    return out
