@@ -142,7 +142,8 @@ class Statement:
         Returns ``i`` itself for the function form. Returns None if the word is not a clause (a column or CTE of that name). Raises
         ClauseError if the clause does not follow a table.
         """
-        join_done, j = False, i - 1
+        joined = view = False  # whether the table is a whole join, or the whole list of FROM with a LATERAL VIEW
+        j = i - 1
         while j >= 0:
             t = self.tokens[j]
             if t.kind == OP and t.text in ")]":
@@ -150,17 +151,20 @@ class Statement:
             elif t.kind == OP and t.text in "([;":
                 break
             elif t.kind == OP and t.text == ",":
-                values = self._values_before(j)
-                if values is None:
+                head = self.heads[j]
+                if head is not None and (self.tokens[head].upper == "VALUES" or self._is_view(head)):
+                    j = head
+                    continue
+                if not view:
                     break
-                j = values
-                continue
             elif t.kind == WORD and not self._after_dot(j):
-                if t.upper in ("ON", "USING") and j > 0 and not join_done:
-                    join_done = True
-                elif t.upper == "JOIN" and join_done:
+                if self._is_view(j):
+                    joined = view = True
+                elif t.upper in ("ON", "USING") and j > 0 and not joined:
+                    joined = True
+                elif joined and (t.upper == "JOIN" or (t.upper == "LATERAL" and (view or self.tokens[j - 1].upper == "JOIN"))):
                     pass
-                elif t.upper in STARTS or (t.upper == "USING" and join_done):
+                elif t.upper in STARTS or (t.upper == "USING" and joined):
                     break
                 elif t.upper in NOT_A_TABLE and j < i - 1:
                     if self.text[: self.tokens[i - 1].end].endswith("|>"):
@@ -191,7 +195,7 @@ class Statement:
     def _after_dot(self, j: int) -> bool:
         return j > 0 and self.tokens[j - 1].text == "."
 
-    def _values_before(self, j: int) -> int | None:
-        """Returns the index of VALUES if the comma at ``j`` separates rows of an inline table, else None."""
-        k = self.heads[j]
-        return k if k is not None and self.tokens[k].upper == "VALUES" else None
+    def _is_view(self, j: int) -> bool:
+        """Whether LATERAL VIEW, which follows the list of FROM, begins at token ``j``."""
+        before = self.tokens[j - 1]
+        return self.tokens[j].upper == "LATERAL" and self.tokens[j + 1].upper == "VIEW" and before.text != "," and before.upper not in STARTS

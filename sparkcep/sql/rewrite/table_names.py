@@ -69,12 +69,32 @@ def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: in
             found.add(name_of(t).lower())
         elif t.kind == WORD and t.upper in ("ON", "USING"):
             condition = True
+        elif t.kind == WORD and t.upper == "LATERAL" and tokens[i + 1].upper == "VIEW" and _ends_table(tokens, start, i):
+            return frozenset(found | _views(tokens, close, i, stop))
         elif t.text == "," or (t.kind == WORD and t.upper in _JOINS):
             condition = False
         elif t.kind == WORD and not condition and t.upper not in _NO_NAMES:
             found.add(name_of(t).lower())
         i += 1
     return frozenset(found)
+
+
+def _ends_table(tokens: list[Token], start: int, i: int) -> bool:
+    """Whether a table that begins at or after ``start`` ends before token ``i``."""
+    return i > start and tokens[i - 1].text not in (",", "(") and tokens[i - 1].upper not in _JOINS
+
+
+def _views(tokens: list[Token], close: dict[int, int], i: int, stop: int) -> set[str]:
+    """Returns the lower-case names of each ``LATERAL VIEW function(...) name AS columns`` from token ``i`` on."""
+    found: set[str] = set()
+    while i < stop:
+        if tokens[i].upper == "VIEW" and tokens[i - 1].upper == "LATERAL":
+            call = next((k for k in range(i, stop) if k in close), stop)
+            i = close.get(call, stop) + 1
+            if i < stop and tokens[i].kind in (WORD, QUOTED):
+                found.add(name_of(tokens[i]).lower())
+        i += 1
+    return found
 
 
 def reads_itself(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> Token | None:

@@ -39,6 +39,27 @@ def test_commas_of_inline_tables(tables, expected):
     assert table(f"SELECT * FROM {tables} @ AS m") == expected
 
 
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        ("u, LATERAL (SELECT 1) l", "(SELECT 1) l"),
+        ("u CROSS JOIN LATERAL (SELECT 1) l", "(SELECT 1) l"),
+        ("u JOIN LATERAL (SELECT 1 AS w) l ON w > v", "u JOIN LATERAL (SELECT 1 AS w) l ON w > v"),
+        ("w, u JOIN LATERAL explode(a) l ON true", "u JOIN LATERAL explode(a) l ON true"),
+        ("u CROSS JOIN LATERAL (SELECT 1) l JOIN v ON p", "u CROSS JOIN LATERAL (SELECT 1) l JOIN v ON p"),
+        ("u, LATERAL (SELECT 1) l JOIN v ON p", "(SELECT 1) l JOIN v ON p"),
+        ("u, LATERAL view", "view"),
+        ("u LATERAL VIEW explode(a) v AS x", "u LATERAL VIEW explode(a) v AS x"),
+        ("u LATERAL VIEW OUTER posexplode(a) v AS p, x", "u LATERAL VIEW OUTER posexplode(a) v AS p, x"),
+        ("u, v LATERAL VIEW posexplode(a) w AS p, x LATERAL VIEW explode(b) y", "u, v LATERAL VIEW posexplode(a) w AS p, x LATERAL VIEW explode(b) y"),
+        ("u, LATERAL (SELECT 1) l LATERAL VIEW explode(a) v AS x", "u, LATERAL (SELECT 1) l LATERAL VIEW explode(a) v AS x"),
+        ("VALUES (1), (2) v(a), u LATERAL VIEW explode(b) w", "VALUES (1), (2) v(a), u LATERAL VIEW explode(b) w"),
+    ],
+)
+def test_lateral(tables, expected):
+    assert table(f"SELECT * FROM {tables} @ AS m") == expected
+
+
 @pytest.mark.parametrize("rest", ["VALUES", "VALUES (1),", "VALUES (1", "VALUES 1 +, (2)", "VALUES (1), VALUES (2)"])
 def test_unfinished_inline_tables(rest):
     assert list(Statement(f"SELECT * FROM {rest}").clauses()) == []

@@ -21,6 +21,8 @@ from sparkcep.sql.rewrite.table_names import table_names
         ("range(s) r", "range r"),
         ("VALUES (1, s) AS x(k, t)", "x"),
         ("w1, LATERAL (SELECT s FROM w2) w3", "w1 w3"),
+        ("w1, w2 LATERAL VIEW OUTER db.f(w2.s) v AS a, b LATERAL VIEW explode(b) `w 3`", "w1 w2 v `w 3`"),
+        ("w1, LATERAL view v, w2", "w1 view v w2"),
     ],
 )
 def test_table_names(table, names):
