@@ -31,6 +31,8 @@ def heads(text: str, tokens: list[Token], close: dict[int, int]) -> list[int | N
             head = None
         elif t.kind == OP and t.text == ")" and outer:
             head = outer.pop()
+        elif t.kind == OP and t.text == ";":
+            head = None
         elif t.kind == WORD and t.upper in _HEADS:
             head = i
         elif t.kind == WORD and t.upper == "VALUES" and _begins_rows(tokens, i, head):

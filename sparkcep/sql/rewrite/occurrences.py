@@ -160,11 +160,11 @@ class Statement:
             elif t.kind == WORD and not self._after_dot(j):
                 if self._is_view(j):
                     joined = view = True
-                elif t.upper in ("ON", "USING") and j > 0 and not joined:
+                elif t.upper == "ON" or (t.upper == "USING" and self.heads[j] is not None):
                     joined = True
                 elif joined and (t.upper == "JOIN" or (t.upper == "LATERAL" and (view or self.tokens[j - 1].upper == "JOIN"))):
                     pass
-                elif t.upper in STARTS or (t.upper == "USING" and joined):
+                elif t.upper in STARTS or t.upper == "USING":  # the USING of MERGE
                     break
                 elif t.upper in NOT_A_TABLE and j < i - 1:
                     if self.text[: self.tokens[i - 1].end].endswith("|>"):

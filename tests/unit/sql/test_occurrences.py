@@ -52,12 +52,27 @@ def test_commas_of_inline_tables(tables, expected):
         ("u LATERAL VIEW explode(a) v AS x", "u LATERAL VIEW explode(a) v AS x"),
         ("u LATERAL VIEW OUTER posexplode(a) v AS p, x", "u LATERAL VIEW OUTER posexplode(a) v AS p, x"),
         ("u, v LATERAL VIEW posexplode(a) w AS p, x LATERAL VIEW explode(b) y", "u, v LATERAL VIEW posexplode(a) w AS p, x LATERAL VIEW explode(b) y"),
+        ("u JOIN v USING (k) LATERAL VIEW explode(a) v AS x", "u JOIN v USING (k) LATERAL VIEW explode(a) v AS x"),
         ("u, LATERAL (SELECT 1) l LATERAL VIEW explode(a) v AS x", "u, LATERAL (SELECT 1) l LATERAL VIEW explode(a) v AS x"),
         ("VALUES (1), (2) v(a), u LATERAL VIEW explode(b) w", "VALUES (1), (2) v(a), u LATERAL VIEW explode(b) w"),
     ],
 )
 def test_lateral(tables, expected):
     assert table(f"SELECT * FROM {tables} @ AS m") == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT * FROM u JOIN v USING (k) JOIN w USING (k) @", "u JOIN v USING (k) JOIN w USING (k)"),
+        ("SELECT * FROM u JOIN v USING (k) JOIN w ON p @", "u JOIN v USING (k) JOIN w ON p"),
+        ("SELECT 1 FROM u; MERGE INTO u USING v JOIN w USING (k) @ AS m ON u.k = m.k WHEN MATCHED THEN DELETE", "v JOIN w USING (k)"),
+        ("MERGE INTO u USING v @ AS m ON u.k = m.k WHEN MATCHED THEN DELETE", "v"),
+        ("CREATE TABLE t USING parquet AS SELECT * FROM u JOIN v USING (k) @", "u JOIN v USING (k)"),
+    ],
+)
+def test_using(statement, expected):
+    assert table(statement) == expected
 
 
 @pytest.mark.parametrize("rest", ["VALUES", "VALUES (1),", "VALUES (1", "VALUES 1 +, (2)", "VALUES (1), VALUES (2)"])
