@@ -47,8 +47,8 @@ _QUERIES = frozenset("SELECT WITH VALUES FROM TABLE".split())
 # names to quote when an expression is moved, because Spark might read them as keywords or values in the new place
 TO_QUOTE = _STOP | _QUERIES | CONSTANTS | frozenset(["DISTINCT", "ALL", "INTERVAL", "EXISTS", "CAST", "CURRENT_PATH"])
 # words that may follow an operand
-_INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
-_BEHIND = _INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())
+INFIX = frozenset("AND OR IS NOT BETWEEN IN LIKE ILIKE RLIKE REGEXP DIV COLLATE".split())
+_BEHIND = INFIX | frozenset("AS ASC DESC NULLS THEN WHEN ELSE END FROM FOR PLACING ESCAPE AT ORDER IGNORE RESPECT".split())
 # and words of the clause that may follow an expression
 _BEHIND_ALL = _BEHIND | frozenset(
     """MEASURES ONE ALL AFTER PATTERN AUTOMATON EVENT WINDOW WITHIN LIFETIME CHANGES REPORT SPECULATE APPROX PREF TOP SUBSET DEFINE ARRIVAL CONSECUTIVE PUNCTUATE
@@ -218,7 +218,7 @@ class Cursor:
         if t.upper in ("IGNORE", "RESPECT") and behind.upper == "NULLS":
             return False
         if t.kind == WORD and t.upper in _BEHIND_ALL and (behind.text != "(" or t.upper in ("PATTERN", "AUTOMATON", "EMIT")):
-            return self.ends_operand(n + 1) or (behind.kind == WORD and behind.upper in _BEHIND_ALL) or (behind.text in "+-*" and t.upper not in _INFIX)
+            return self.ends_operand(n + 1) or (behind.kind == WORD and behind.upper in _BEHIND_ALL) or (behind.text in "+-*" and t.upper not in INFIX)
         return t.kind in (WORD, QUOTED, STRING, NUMBER) or (t.kind == OP and t.text in "(+-~!?:" and not self.ends_operand(n))
 
     def at_query(self, n: int) -> bool:
@@ -227,10 +227,10 @@ class Cursor:
         if word.kind != WORD or word.upper not in _QUERIES or self.ends_operand(n + 1):
             return False
         if word.upper == "WITH":
-            return behind.kind in (WORD, QUOTED) and ((self.peek(n + 2).text == "(" and behind.upper not in _INFIX) or self.peek(n + 2).upper == "AS" or behind.upper == "RECURSIVE")
+            return behind.kind in (WORD, QUOTED) and ((self.peek(n + 2).text == "(" and behind.upper not in INFIX) or self.peek(n + 2).upper == "AS" or behind.upper == "RECURSIVE")
         if word.upper == "SELECT" or (word.upper in ("VALUES", "FROM") and behind.text == "("):
             return True
-        return behind.kind in (WORD, QUOTED, STRING, NUMBER) and behind.upper not in _INFIX
+        return behind.kind in (WORD, QUOTED, STRING, NUMBER) and behind.upper not in INFIX
 
     def expect_op(self, chars: str, why: str) -> None:
         if not self.take_op(chars):
@@ -377,7 +377,7 @@ class ExpressionParser:
             c.next()
             self._words.append(at)
             node = self._node("un", "NOT", (self._not(),), start)
-            if c.token.kind == END or (c.token.kind == OP and c.token.text != "(") or (c.token.kind == WORD and c.token.upper in _BEHIND_ALL - _INFIX | {"AND", "OR"}):
+            if c.token.kind == END or (c.token.kind == OP and c.token.text != "(") or (c.token.kind == WORD and c.token.upper in _BEHIND_ALL - INFIX | {"AND", "OR"}):
                 return node
         except ClauseError:
             self._retries -= 1

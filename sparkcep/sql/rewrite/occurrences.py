@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sparkcep.clause.opaque_text import mentions
 from sparkcep.clause.tokens import OP, WORD, matching, tokenize
 from sparkcep.errors import LIMIT, SYNTAX, UNSUPPORTED, ClauseError, error_at
-from sparkcep.sql.rewrite.heads import NOT_A_TABLE, STARTS, heads
+from sparkcep.sql.rewrite.heads import NOT_A_TABLE, STARTS, Heads
 
 KEYWORD = "MATCH_RECOGNIZE"
 MAX_STATEMENT = 4_194_304  # the most characters of a statement with a clause
@@ -42,7 +42,7 @@ class Statement:
         self.close = matching(self.tokens)
         brackets = (self.close, matching(self.tokens, "[", "]"))
         self.open = {end: start for pairs in brackets for start, end in pairs.items()}
-        self.heads = heads(text, self.tokens, self.close)
+        self.heads = Heads(text, self.tokens, self.close)
 
     def clauses(self) -> Iterator[tuple[int, int, int]]:
         """Yields the token indexes of each clause: the start of its table, the word MATCH_RECOGNIZE, and ``)``.
@@ -151,16 +151,16 @@ class Statement:
             elif t.kind == OP and t.text in "([;":
                 break
             elif t.kind == OP and t.text == ",":
-                head = self.heads[j]
-                if head is not None and (self.tokens[head].upper == "VALUES" or self._is_view(head)):
+                head = self.heads.of[j]
+                if head is not None and (self.heads.word(j) == "VALUES" or self._is_view(head)):
                     j = head
                     continue
                 if not view:
                     break
-            elif t.kind == WORD and not self._after_dot(j):
+            elif t.kind == WORD and j not in self.heads.names:
                 if self._is_view(j):
                     joined = view = True
-                elif t.upper == "ON" or (t.upper == "USING" and self.heads[j] is not None):
+                elif t.upper == "ON" or (t.upper == "USING" and self.heads.of[j] is not None):
                     joined = True
                 elif joined and (t.upper == "JOIN" or (t.upper == "LATERAL" and (view or self.tokens[j - 1].upper == "JOIN"))):
                     pass
@@ -191,9 +191,6 @@ class Statement:
             message = "expected a table before MATCH_RECOGNIZE, or the function form match_recognize(TABLE(t), '...')"
             raise self.error(i, "NOT_AFTER_TABLE", message)
         return None
-
-    def _after_dot(self, j: int) -> bool:
-        return j > 0 and self.tokens[j - 1].text == "."
 
     def _is_view(self, j: int) -> bool:
         """Whether LATERAL VIEW, which follows the list of FROM, begins at token ``j``."""

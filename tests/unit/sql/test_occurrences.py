@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sparkcep.errors import ClauseError
 from sparkcep.sql.rewrite.occurrences import Statement
 
 
@@ -73,6 +74,60 @@ def test_lateral(tables, expected):
 )
 def test_using(statement, expected):
     assert table(statement) == expected
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "window", "window w", "set", "set AS s", "limit l", "where", "group g", "order", "by b", "having", "qualify", "union", "except e", "intersect",
+        "db.set", "set.window w", "window VERSION AS OF 1", "set TABLESAMPLE (5 ROWS)", "where(1) w", "t AS window", "t window", "t order", "t(x) set",
+        "VALUES (1), (2) window", "group g JOIN order o ON o.x = g.y", "a LEFT JOIN set s USING (k)", "a JOIN where ON a.x = b.y",
+        "a AS limit JOIN b AS where ON p", "a window JOIN b ON p", "a JOIN b ON a.x = b.y AND set = 1", "a JOIN b ON set", "a JOIN b ON a.x = :limit",
+        "a JOIN b ON limit > 1 AND NOT order", "a JOIN b ON a.x BETWEEN limit AND set", "a JOIN b ON a.select = 1 AND select = where",
+        "a JOIN b ON by = group AND window = 1", "a LATERAL VIEW explode(x) set AS limit, order",
+    ],
+)  # fmt: skip
+def test_keywords_as_names(tables):
+    assert table(f"SELECT set, `x` AS limit, a AS where, order FROM {tables} @ AS m WHERE set = 1 ORDER BY x LIMIT 5") == tables
+    assert table(f"WITH window AS (SELECT 1), limit (x) AS (SELECT * FROM u) SELECT window, a AS order FROM (({tables} @ AS m))") == tables
+
+
+@pytest.mark.parametrize("tables", ["a, limit", "set, window w, limit", "a AS set, limit", "set s JOIN b ON limit > 1, limit", "VALUES (1), (2) set, limit", "t window, limit"])
+def test_keywords_as_names_in_lists(tables):
+    assert table(f"SELECT set, order FROM {tables} @ AS m") == "limit"
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        ("SELECT * FROM t WHERE set = 1 @", "WHERE"),
+        ("SELECT * FROM window w WHERE x @", "WHERE"),
+        ("SELECT * FROM a JOIN b ON set = limit WHERE order = 1 @", "WHERE"),
+        ("SELECT * FROM a JOIN b ON a.x = ? GROUP BY x @", "GROUP BY"),
+        ("SELECT * FROM t ORDER BY order @", "ORDER BY"),
+        ("SELECT * FROM t SORT BY x @", "SORT BY"),
+        ("SELECT * FROM t LIMIT 3 @", "LIMIT"),
+        ("SELECT * FROM t WINDOW w AS (ORDER BY x) @", "WINDOW"),
+        ("SELECT a FROM t UNION ALL SELECT b @", "SELECT"),
+        ("SELECT a FROM t UNION ALL VALUES (1), (2) @", "UNION"),
+        ("FROM t |> SET set = 1 @", "SET"),
+        ("FROM set |> WHERE x @", "WHERE"),
+        # before these words the table is missing
+        ("SELECT * FROM WHERE price > 1 @", "WHERE"),
+        ("SELECT * FROM WHERE t.price IS NULL @", "WHERE"),
+        ("SELECT * FROM GROUP BY x @", "GROUP BY"),
+        ("SELECT * FROM HAVING count(*) > 1 @", "HAVING"),
+        ("SELECT * FROM LIMIT 3 @", "LIMIT"),
+    ],
+)
+def test_keywords_after_the_table(statement, word):
+    with pytest.raises(ClauseError, match=f"must follow the table it reads, not {word}\\. Move it into FROM"):
+        table(statement)
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM t WHERE @ > 1", "SELECT * FROM t LIMIT @", "SELECT @ FROM t", "SELECT 1 AS n, @"])
+def test_calls_are_not_clauses(statement):
+    assert table(statement) is None
 
 
 @pytest.mark.parametrize("rest", ["VALUES", "VALUES (1),", "VALUES (1", "VALUES 1 +, (2)", "VALUES (1), VALUES (2)"])
