@@ -29,7 +29,7 @@ class Heads:
     Attributes:
         of: for each token the index of the keyword before it, in the same parentheses, to whose list it belongs. The keyword is
             VALUES only for tokens of an inline table's rows.
-        names: the indexes of the words that look like keywords and are names.
+        names: the indexes of words that only look like such keywords. They are names, and the FROM of IS DISTINCT FROM.
     """
 
     def __init__(self, text: str, tokens: list[Token], close: dict[int, int]) -> None:
@@ -67,12 +67,12 @@ class Heads:
         return self._tokens[min(i, len(self._tokens) - 1)]
 
     def _is_name(self, i: int) -> bool:
-        """Whether the word at ``i`` can only be a name there."""
+        """Whether the word at ``i`` cannot be a keyword of a list there."""
         t, before = self._tokens[i], self._tokens[i - 1]
         if before.kind == OP and before.text in ".:":
             return True
         if t.upper not in NOT_A_TABLE:
-            return False
+            return self._compares(i)
         if t.upper == "BY":
             return before.upper not in _BEFORE_BY or i - 1 in self.names
         if t.upper in ("GROUP", "ORDER"):
@@ -85,11 +85,17 @@ class Heads:
             return False  # the operator of a pipe
         if t.upper == "SET" and (self._outer or self.word(i) in STARTS):
             return True
+        if self._compares(i - 1):
+            return True
         if before.kind != WORD or i - 1 in self.names:
             return before.kind == OP and before.text not in "()[]{};*?"
         if before.upper == "AS":
             return bool(self._outer) or self.word(i) in _LISTS_WITH_ALIASES
         return before.upper in _BEFORE_OPERAND
+
+    def _compares(self, i: int) -> bool:
+        """Whether token ``i`` is the FROM of IS DISTINCT FROM or IS NOT DISTINCT FROM."""
+        return i > 1 and self._tokens[i].upper == "FROM" and self._tokens[i - 1].upper == "DISTINCT" and self._tokens[i - 2].upper in ("IS", "NOT")
 
     def _begins_table(self, i: int) -> bool:
         """Whether token ``i`` is the first one of a table, also in parentheses."""

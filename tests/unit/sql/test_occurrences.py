@@ -69,10 +69,13 @@ def test_lateral(tables, expected):
         ("SELECT * FROM u JOIN v USING (k) JOIN w ON p @", "u JOIN v USING (k) JOIN w ON p"),
         ("SELECT 1 FROM u; MERGE INTO u USING v JOIN w USING (k) @ AS m ON u.k = m.k WHEN MATCHED THEN DELETE", "v JOIN w USING (k)"),
         ("MERGE INTO u USING v @ AS m ON u.k = m.k WHEN MATCHED THEN DELETE", "v"),
+        ("SELECT * FROM u JOIN v ON u.k IS NOT DISTINCT FROM v.k @", "u JOIN v ON u.k IS NOT DISTINCT FROM v.k"),
+        ("SELECT * FROM u JOIN v ON u.k IS DISTINCT FROM set AND f(x) JOIN w USING (k) @", "u JOIN v ON u.k IS DISTINCT FROM set AND f(x) JOIN w USING (k)"),
+        ("SELECT x IS DISTINCT FROM y FROM VALUES 1 IS DISTINCT FROM 2, true v(x) @", "VALUES 1 IS DISTINCT FROM 2, true v(x)"),
         ("CREATE TABLE t USING parquet AS SELECT * FROM u JOIN v USING (k) @", "u JOIN v USING (k)"),
     ],
 )
-def test_using(statement, expected):
+def test_joins(statement, expected):
     assert table(statement) == expected
 
 
