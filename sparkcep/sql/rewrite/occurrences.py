@@ -155,7 +155,7 @@ class Statement:
                 if head is not None and (self.heads.word(j) == "VALUES" or self._is_view(head)):
                     j = head
                     continue
-                if not view:
+                if not view and (j == i - 1 or self.heads.word(j) not in ("SELECT", "BY")):
                     break
             elif t.kind == WORD and j not in self.heads.names:
                 if self._is_view(j):

@@ -109,6 +109,8 @@ def test_keywords_as_names_in_lists(tables):
         ("SELECT * FROM a JOIN b ON a.x = ? GROUP BY x @", "GROUP BY"),
         ("SELECT * FROM t ORDER BY order @", "ORDER BY"),
         ("SELECT * FROM t SORT BY x @", "SORT BY"),
+        ("SELECT * FROM t GROUP BY x, y @", "GROUP BY"),
+        ("SELECT x, y @ FROM t", "SELECT"),
         ("SELECT * FROM t LIMIT 3 @", "LIMIT"),
         ("SELECT * FROM t WINDOW w AS (ORDER BY x) @", "WINDOW"),
         ("SELECT a FROM t UNION ALL SELECT b @", "SELECT"),
