@@ -10,6 +10,7 @@ from sparkcep.clause.expressions import INFIX, Cursor, ExpressionParser
 from sparkcep.clause.tokens import END, NUMBER, OP, STRING, WORD, Token
 from sparkcep.errors import ClauseError
 
+KEYWORD = "MATCH_RECOGNIZE"
 STARTS = frozenset(["FROM", "JOIN", "LATERAL"])
 NOT_A_TABLE = frozenset("WHERE GROUP HAVING SELECT ORDER LIMIT WINDOW UNION INTERSECT EXCEPT QUALIFY SET BY".split())
 _HEADS = STARTS | NOT_A_TABLE
@@ -20,7 +21,9 @@ _LISTS_WITH_ALIASES = STARTS | {"SELECT"}
 _BEFORE_BY = frozenset("GROUP ORDER PARTITION PARTITIONED SORT SORTED CLUSTER CLUSTERED DISTRIBUTE".split())
 _BEFORE_OPERAND = frozenset("AND OR NOT ON WHERE HAVING QUALIFY BY BETWEEN LIKE ILIKE RLIKE REGEXP DIV WHEN CASE SELECT".split())
 _BEFORE_VALUES = STARTS | {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT", "AS", "(", ",", ";"}
-_AFTER_TABLE = (NOT_A_TABLE - {"BY"}) | frozenset("AS ON USING JOIN INNER CROSS LEFT RIGHT FULL SEMI ANTI NATURAL LATERAL".split())
+# Spark reads SELECT * FROM WHERE x as SELECT * AS FROM WHERE x, and not as a table with an alias.
+_AFTER_SELECT = frozenset("WHERE HAVING QUALIFY LIMIT".split())
+_AFTER_TABLE = (NOT_A_TABLE - {"BY"}) | frozenset(", ) ; | AS ON USING JOIN INNER CROSS LEFT RIGHT FULL SEMI ANTI NATURAL LATERAL".split())
 
 
 class Heads:
@@ -114,10 +117,12 @@ class Heads:
         while self._at(k).text == "." and self._at(k + 1).kind != OP:
             k += 2
         after, behind = self._at(k), self._at(self._close.get(k + 1, k) + 1)
-        if after.kind == OP:
-            return after.text in ",();|"
-        if after.upper in _AFTER_TABLE:
+        if after.upper in _AFTER_TABLE or after.kind == END or (after.upper == KEYWORD and self._at(k + 1).text == "("):
             return True
+        if self._tokens[i].upper in _AFTER_SELECT and self._tokens[i - 1].upper == "FROM" and k == i + 1:
+            return False
+        if after.kind == OP:
+            return after.text == "("
         operator = behind.kind == OP and behind.text not in ",();|"
         return not (after.kind in (NUMBER, STRING) or after.upper in INFIX or operator or behind.kind in (NUMBER, STRING) or behind.upper in INFIX)
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from sparkcep.clause.opaque_text import mentions
 from sparkcep.clause.tokens import OP, WORD, matching, tokenize
 from sparkcep.errors import LIMIT, SYNTAX, UNSUPPORTED, ClauseError, error_at
-from sparkcep.sql.rewrite.heads import NOT_A_TABLE, STARTS, Heads
+from sparkcep.sql.rewrite.heads import KEYWORD, NOT_A_TABLE, STARTS, Heads
 
-KEYWORD = "MATCH_RECOGNIZE"
 MAX_STATEMENT = 4_194_304  # the most characters of a statement with a clause
 _EXPLAINED = frozenset("CODEGEN COST EXTENDED FORMATTED LOGICAL".split())
 

@@ -82,8 +82,8 @@ def test_joins(statement, expected):
 @pytest.mark.parametrize(
     "tables",
     [
-        "window", "window w", "set", "set AS s", "limit l", "where", "group g", "order", "by b", "having", "qualify", "union", "except e", "intersect",
-        "db.set", "set.window w", "window VERSION AS OF 1", "set TABLESAMPLE (5 ROWS)", "where(1) w", "t AS window", "t window", "t order", "t(x) set",
+        "window", "window w", "set", "set AS s", "limit AS l", "limit.t l", "where", "group g", "order", "by b", "having", "qualify", "union", "except e", "intersect",
+        "db.set", "set.window w", "window VERSION AS OF 1", "set TABLESAMPLE (5 ROWS)", "a JOIN limit l ON p", "t AS window", "t window", "t order", "t(x) set",
         "VALUES (1), (2) window", "group g JOIN order o ON o.x = g.y", "a LEFT JOIN set s USING (k)", "a JOIN where ON a.x = b.y",
         "a AS limit JOIN b AS where ON p", "a window JOIN b ON p", "a JOIN b ON a.x = b.y AND set = 1", "a JOIN b ON set", "a JOIN b ON a.x = :limit",
         "a JOIN b ON limit > 1 AND NOT order", "a JOIN b ON a.x BETWEEN limit AND set", "a JOIN b ON a.select = 1 AND select = where",
@@ -119,6 +119,8 @@ def test_keywords_as_names_in_lists(tables):
         ("FROM set |> WHERE x @", "WHERE"),
         # before these words the table is missing
         ("SELECT * FROM WHERE price > 1 @", "WHERE"),
+        ("SELECT * FROM WHERE price @", "WHERE"),
+        ("SELECT * FROM WHERE (price > 1) @", "WHERE"),
         ("SELECT * FROM WHERE t.price IS NULL @", "WHERE"),
         ("SELECT * FROM GROUP BY x @", "GROUP BY"),
         ("SELECT * FROM HAVING count(*) > 1 @", "HAVING"),
