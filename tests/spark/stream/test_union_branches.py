@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -11,7 +13,7 @@ from pyspark.errors import PySparkException  # noqa: E402
 from sparkcep.spark.stream.frames.plan_text import read  # noqa: E402
 from sparkcep.spark.stream.frames.union_branches import marked_in_branches  # noqa: E402
 from tests.selection import further  # noqa: E402
-from tests.spark.stream.test_streams import rocksdb, stream  # noqa: E402, F401
+from tests.spark.stream.test_streams import SCHEMA, closing, pieces, put, ran, rocksdb, rows_of, stream  # noqa: E402, F401
 
 CLAUSE = "MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts MEASURES FIRST(ts) AS a, count(*) AS c PATTERN (A B) WINDOW INTERVAL '10' MINUTES DEFINE B AS n > 0)"
 ONE = "SELECT symbol, ts, n FROM ticks"
@@ -90,6 +92,25 @@ def test_a_with_is_checked_before_the_first_micro_batch(spark, views, tmp_path):
         frame = spark.sql(f"WITH b AS ({ROWS[name][0]}), d AS (SELECT * FROM b WHERE n > 1) SELECT * FROM d {CLAUSE}")
         with pytest.raises(PySparkException, match="must be the watermark column, unchanged, in each branch of UNION ALL"):
             frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / str(number))).trigger(availableNow=True).start()
+
+
+@pytest.mark.further
+def test_rows_of_a_branch_that_adds_an_interval_are_never_late(spark, tmp_path):
+    """The answer over a stream in disorder is that over the table."""
+    source, rng = tmp_path / "in", random.Random(4)
+    source.mkdir()
+    text = "SELECT symbol, z, c FROM (SELECT symbol, ts, n, price FROM {t} UNION ALL SELECT symbol, ts + INTERVAL 25 SECONDS, -n, price FROM {t}) MATCH_RECOGNIZE (PARTITION BY symbol " \
+        "ORDER BY ts, n MEASURES LAST(ts) AS z, count(*) AS c PATTERN (A B+) WINDOW INTERVAL '20' SECONDS DEFINE B AS price > PREV(price))"
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    rows = rows_of(4)
+    for number, piece in enumerate([*pieces(rows, rng, 2), closing([(key, None) for key in sorted({row["symbol"] for row in rows}, key=str)])]):
+        put(source, number, piece)
+    progress = ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    spark.read.schema(SCHEMA).json(str(source)).createOrReplaceTempView("ticks_table")
+    wanted = sorted(str(row) for row in spark.sql(text.format(t="ticks_table")).collect() if row.z.day == 1 and row.z.hour == 0)
+    found = sorted(str(row) for row in spark.read.parquet(str(tmp_path / "out")).collect() if row.z.day == 1 and row.z.hour == 0)
+    assert found == wanted and len(wanted) > 50
+    assert sum(operator["numRowsDroppedByWatermark"] for one in progress for operator in one["stateOperators"]) == 0
 
 
 PLAN = "\n".join([
