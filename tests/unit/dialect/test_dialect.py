@@ -34,7 +34,8 @@ CASE_FILES = sorted((ROOT / "tests" / "cases").rglob("*.test"))
 # what sqlglot's own parser does not know: arguments of a table function behind TABLE(...), QUERY behind DESCRIBE, a stream's
 # WATERMARK
 UNREAD = ("TABLE(t) PARTITION BY", "TABLE(ticks) PARTITION BY", "DESCRIBE QUERY", "STREAM ticks WATERMARK", "STREAM beats WATERMARK", "STREAM order_events WATERMARK", 'PARTITION BY "k"')  # names in double quotes need a setting
-# sqlglot itself reads no keywords as these names, no alias of VALUES without parentheses, and no table called by its name after LATERAL
+# sqlglot itself reads no keywords as these names, no alias of VALUES without parentheses, and no table called by its name after
+# LATERAL
 UNREAD += ("limit, where MATCH", "FROM having MATCH", "range(4) window", "limit = where", "THEN 2 END a(x)", "names, LATERAL (SELECT")
 COMMANDS = ("EXPLAIN", "EXECUTE")  # kept as their text, as in sqlglot
 
