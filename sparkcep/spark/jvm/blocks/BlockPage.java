@@ -85,21 +85,11 @@ public final class BlockPage {
     return targets.length - rows;
   }
 
-  /** Begins to add rows of a batch. Their values of their own lengths end early if they are long ({@link #isLong}). */
+  /** Begins to add rows of a batch. Their values of their own lengths end early if they are long ({@link ColumnBuffer#isLong}). */
   public void begin() {
     for (ColumnBuffer text : texts) {
       text.begin(TEXT_BYTES);
     }
-  }
-
-  /** Whether values of their own lengths have many bytes since {@link #begin}. */
-  public boolean isLong() {
-    for (ColumnBuffer text : texts) {
-      if (text.isLong()) {
-        return true;
-      }
-    }
-    return false;
   }
 
   /** Whether values of their own lengths needed more room since the last call. */

@@ -85,7 +85,7 @@ public final class ColumnBuffer {
   }
 
   /** Whether the values of a batch have so many bytes. */
-  boolean isLong() {
+  public boolean isLong() {
     return used > most;
   }
 

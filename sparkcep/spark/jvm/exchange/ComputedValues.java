@@ -146,11 +146,20 @@ final class ComputedValues {
       } else {
         addRow(page, batch, rows[from + i], page.rows() + i);
       }
-      if (page.isLong()) {
+      if (isLong(page)) {
         return i + 1;
       }
     }
     return some;
+  }
+
+  /** Whether these values need many bytes. Strings of other columns, which were added before, may. */
+  private boolean isLong(BlockPage page) {
+    boolean found = false;
+    for (int column : columns) {
+      found |= column != TARGET && page.column(column).isLong();
+    }
+    return found;
   }
 
   private void addRow(BlockPage page, ColumnarBatch batch, int of, int at) {
