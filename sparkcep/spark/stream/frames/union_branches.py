@@ -15,7 +15,8 @@ from sparkcep.spark.stream.frames.plan_text import Node
 _ITEM = re.compile(r"(?:(.*) AS )?(.*)#(\d+)L?(-T\d+ms)?", re.DOTALL)
 _COLUMN = r"[^#(),]*#(\d+)L?(?:-T\d+ms)?"
 _LATER = rf"cast\({_COLUMN} \+ INTERVAL '[^'-]*' (?:DAY|HOUR|MINUTE|SECOND)(?: TO \w+)? as timestamp(?:_ntz)?\)"
-_SOURCE = re.compile(rf"{_COLUMN}|{_LATER}")
+_SAME_TYPE = r"cast\([^#(),]*#(\d+)L?-T\d+ms as timestamp(?:_ntz)?\)"  # of a column with a mark, which is a timestamp
+_SOURCE = re.compile(rf"{_COLUMN}|{_LATER}|{_SAME_TYPE}")
 # nodes whose columns are those of the node below
 _SAME = frozenset([
     "SubqueryAlias", "View", "Filter", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "WithCTE",
@@ -95,7 +96,7 @@ def _column(item: re.Match) -> _Column:
     source = item[3]
     if item[1] is not None:
         copied = _SOURCE.fullmatch(item[1])
-        source = None if copied is None else copied[1] or copied[2]
+        source = None if copied is None or copied.lastindex is None else copied[copied.lastindex]
     return _Column(item[3], item[2], item[4] is not None, source)
 
 
