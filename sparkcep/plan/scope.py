@@ -387,7 +387,7 @@ class Scope:
         inside = {a.span for n in expr.walk() if n.op == "call" and n.value == "CLASSIFIER" for a in n.args}
         kept = {}
         for node in self.columns(expr):
-            if node.span not in inside:
+            if node.span not in inside and not is_of_row(node):  # beside columns of a variable it is of their row
                 mask = self.qualifier(node)
                 kept[self.whole if mask is None else mask] = node
         for node in expr.walk():

@@ -16,12 +16,12 @@ from functools import reduce
 from types import MappingProxyType
 
 from sparkcep.clause.expressions import Expr, render_values
-from sparkcep.clause.tokens import Span
+from sparkcep.clause.tokens import QUOTED, WORD, Span, name_of, tokenize
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import records
 from sparkcep.plan.facts import Distance
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
-from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, STATUSES, Inputs, Row, Scope
+from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, STATUSES, Inputs, Row, Scope, is_of_row
 from sparkcep.plan.split import fallible
 
 # functions of one DOUBLE that the engine computes like the C library
@@ -237,8 +237,8 @@ class ConditionSplitter:
             row = self._fixed(row, variable)
         return row, body
 
-    def _rows(self, expr: Expr, variable: int) -> set[Row]:
-        """Every row that ``expr`` reads."""
+    def _rows(self, expr: Expr, variable: int, *, around: bool = True) -> set[Row]:
+        """Every row that ``expr`` reads. ``around``: with the row that a subquery may read."""
         scope = self.scope
         out: set[Row] = set()
         inner = list(self._match_functions(expr))
@@ -252,14 +252,30 @@ class ConditionSplitter:
             elif m.value in AGGREGATES or m.value in ("CLASSIFIER", "MATCH_NUMBER", PRIOR, *OF_MATCHES):
                 out.add(Row("special"))
         # a subquery may read columns of the row around it, which is that of the condition
-        within = {Row("cur") for node in expr.walk() if self._reads_around(node, variable) and not any(span.holds(node.span) for span in spans)}
+        within = {Row("cur") for node in self._subqueries(expr, variable) if around and not any(span.holds(node.span) for span in spans)}
         return out | within | {self._row_of(scope.qualifier(node), variable) for node in scope.columns_outside(expr, spans)}
 
-    def _reads_around(self, expr: Expr, variable: int) -> bool:
-        """Whether ``expr`` is a subquery, or IN over one whose left side reads physical neighbours."""
-        if expr.op == "in" and expr.value == "query":
-            return all(row.which == "cur" for row in self._rows(expr.args[0], variable))
-        return expr.op == "subquery"
+    def _subqueries(self, expr: Expr, variable: int) -> Iterator[Expr]:
+        """The subqueries in ``expr``, without those of an IN over rows of the match."""
+        if expr.op == "in" and expr.value == "query" and any(row.which != "cur" for row in self._rows(expr.args[0], variable)):
+            return
+        if expr.op == "subquery":
+            yield expr
+        for arg in expr.args:
+            yield from self._subqueries(arg, variable)
+
+    def _names_outside(self, expr: Expr) -> bool:
+        """Whether a subquery in ``expr`` reads ``t.c`` and does not name a table ``t``."""
+        for node in expr.walk():
+            if node.op == "subquery":
+                tokens = tokenize(node.span.of(self.scope.text))
+                words = [(before, name_of(word).lower(), behind) for before, word, behind in zip(tokens, tokens[1:], tokens[2:]) if word.kind in (WORD, QUOTED)]
+                own = {name for before, name, behind in words if behind.text != "."}
+                # a name with a dot after FROM is that of a table
+                qualified = {name for before, name, behind in words if behind.text == "." and before.text not in (".", ",") and before.upper not in ("FROM", "JOIN")}
+                if qualified - own:
+                    return True
+        return False
 
     def _match_functions(self, expr: Expr) -> Iterator[Expr]:
         """The scope's match functions in ``expr``, without calls whose value is known."""
@@ -315,6 +331,11 @@ class ConditionSplitter:
                 return native
         self._ordered, self._failing = before[0], before[2]
         self.inputs.back_to(before[1])
+        if not special and any(n.op == "subquery" for n in expr.walk()):
+            moved = self._rows(expr, variable, around=False)
+            if len(moved) == 1 and next(iter(moved)).which != "cur":
+                # names without a table are taken for those of the subquery's own tables
+                whole, rows = not self._names_outside(expr), moved
         if whole:
             row = next(iter(rows))
             absent = self._cur_text(expr, variable, lambda text: f"IF(false, {text}, NULL)")
@@ -943,7 +964,7 @@ def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSI
         star_mask = scope.whole if mask is None else mask
         if keep is not None:
             keep_mask = scope.one_variable(keep, expr)
-            if any(True for _ in scope.columns(keep)) and keep_mask != star_mask:
+            if any(not is_of_row(node) for node in scope.columns(keep)) and keep_mask != star_mask:
                 raise scope.error(expr, "MIXED_VARIABLES", "the FILTER names a different row pattern variable than the aggregate. Use one variable in both")
         return star_mask, None, keep
     whole = Expr("call", expr.value, (*args, *([keep] if keep is not None else [])), frozenset(), expr.span)
