@@ -331,7 +331,8 @@ class ConditionSplitter:
                 return native
         self._ordered, self._failing = before[0], before[2]
         self.inputs.back_to(before[1])
-        if not special and any(n.op == "subquery" for n in expr.walk()):
+        has_query = any(n.op == "subquery" for n in expr.walk())
+        if not special and has_query:
             moved = self._rows(expr, variable, around=False)
             if len(moved) == 1 and next(iter(moved)).which != "cur":
                 # names without a table are taken for those of the subquery's own tables
@@ -350,12 +351,12 @@ class ConditionSplitter:
                 return records.Here("col", self._over_order(text, expr))
             return self._marked(expr, *(records.Here("col", self._over_order(of(text), expr)) for of in (catcher.value, catcher.failure)))
         others = [r for r in rows if r.which != "cur"]
-        if not special and len(others) <= MAX_PAIRED and not any(n.op == "subquery" for n in expr.walk()):
+        if not special and len(others) <= MAX_PAIRED and not has_query:
             return self._paired(expr, variable, others)
         if special and (labelled := self._labelled(expr, variable)):
             return self._by_label(expr, variable, *labelled)
         what = f"{expr.value}()" if expr.op == "call" else f"this {_spoken(expr)}"
-        if any(n.op == "subquery" for n in expr.walk()):
+        if has_query:
             beside = "combines a subquery with values of the match, which DEFINE does not compute"
             raise self._dependent(expr, f"{what} {beside}. Join the table below the clause instead")
         most = MAX_PAIRED + 1
