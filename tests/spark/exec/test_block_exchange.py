@@ -240,7 +240,7 @@ def test_dictionaries(exchanged, tmp_path, where, partition):
         assert found.num_rows == exchanged.sql(f"SELECT * FROM {below} WHERE v > 1 OR w > '2'").count()
 
 
-# Types that Arrow does not tell apart: it has one interval and one precision of times.
+# Types that are one type in Arrow: it has one interval and one precision of times.
 SHORTER = {
     "day": "INTERVAL '1' DAY * id", "minute": "CAST(INTERVAL '01:30' HOUR TO MINUTE * id AS INTERVAL HOUR TO MINUTE)", "time": "CAST('01:02:03.123' AS TIME(3))",
     "second": "CAST('01:02:03' AS TIME(0))", "name": "CAST(concat('n', id) AS VARCHAR(9))", "parts": "named_struct('a', INTERVAL '1' DAY * id, 'b', id)",

@@ -1,4 +1,4 @@
-"""Functions of Spark's that tell from which file a row comes belong to a row, like its columns."""
+"""The name of a row's file belongs to the row, like its columns."""
 
 from __future__ import annotations
 
