@@ -56,6 +56,7 @@ NOT_OF_A_ROW = {
 RANDOM = frozenset(
     "RAND RANDOM RANDN RANDSTR UNIFORM UUID SHUFFLE MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID INPUT_FILE_NAME".split()
 )  # nondeterministic Spark functions
+RANDOM_CALL = re.compile(rf"\b(?:{'|'.join(sorted(RANDOM))})`?\s*\(", re.IGNORECASE)
 PRIOR, SCORE_CALL = "PRIOR", "MATCH_SCORE"
 RANK, SCORE = "__rank", "__score"  # columns of the ranking
 RANKED = {"MATCH_SCORE": SCORE, "MATCH_RANK": RANK}

@@ -15,11 +15,11 @@ from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.options import MICROS, NUMBER, selection
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, Unfinished, has
-from sparkcep.plan.scope import RANDOM, Scope
+from sparkcep.plan.scope import RANDOM_CALL, Scope
 
 CLOCK = "__clock"  # the input column with the clock
 _VALUES = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP".split())  # values that are written like columns
-_UNREPEATABLE = re.compile(rf"\b(?:{'|'.join(sorted(RANDOM))})\s*\(|\bTABLESAMPLE\b(?![^;]*\bREPEATABLE\b)", re.IGNORECASE)
+_UNREPEATABLE = re.compile(rf"{RANDOM_CALL.pattern}|\bTABLESAMPLE\b(?![^;]*\bREPEATABLE\b)", re.IGNORECASE)
 
 
 def check_unfinished(clause: MatchClause, shown: tree.Unfinished) -> None:

@@ -30,7 +30,7 @@ from sparkcep.plan.options import MICROS, NUMBER, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.reach import Reach
 from sparkcep.plan.records import ALL_ROWS, Approx, Candidate, has, walk
-from sparkcep.plan.scope import Row
+from sparkcep.plan.scope import RANDOM_CALL, Row
 from sparkcep.plan.split.conditions import ConditionSplitter, conjuncts
 
 MAX_CHOICES = 16  # most sets that an alternation is resolved into
@@ -51,11 +51,16 @@ def ignorable(plan: Plan) -> bool:
 def prefilter(plan: Plan) -> tuple[str, ...]:
     """SQL conditions for rows that are :func:`ignorable`: a row that satisfies none of them can be dropped.
 
-    () if every row may be needed.
+    () if every row may be needed. Random conditions are computed once, because a filter would draw other numbers.
     """
-    if {letter.variable for letter in plan.letters} != set(range(len(plan.variables))):
+    if {letter.variable for letter in plan.letters} != set(range(len(plan.variables))) or drawn(plan):
         return ()
     return tuple(letter.text for letter in plan.letters)
+
+
+def drawn(plan: Plan) -> bool:
+    """Whether a condition of a single row is random."""
+    return any(RANDOM_CALL.search(letter.text) for letter in plan.letters)
 
 
 def looks_around(plan: Plan) -> bool:
@@ -81,9 +86,9 @@ def candidates(plan: Plan) -> tuple[Candidate, ...]:
 
     () if the result may include a partition without such a row: its rows are output (WITH UNMATCHED ROWS), or a missing variable is
     forgiven (APPROX). A pattern with empty matches lacks necessary variables. A variable's row-local conjuncts hold for each of its
-    rows, independent of its other conjuncts.
+    rows, independent of its other conjuncts. () also if a condition is random, because a second read would draw other numbers.
     """
-    if plan.rows == WITH_UNMATCHED or plan.approximate is not None:
+    if plan.rows == WITH_UNMATCHED or plan.approximate is not None or drawn(plan):
         return ()
     texts = {letter.variable: letter.text for letter in plan.letters}
     found = [tuple(sorted(s)) for s in necessary(plan.pattern) if all(v in texts for v in s)]

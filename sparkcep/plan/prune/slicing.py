@@ -15,7 +15,7 @@ from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.facts import anchored, leads_with_negation, nullable, room
 from sparkcep.plan.options import MICROS, NUMBER
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.prune.pruning import physical
+from sparkcep.plan.prune.pruning import drawn, physical
 from sparkcep.plan.records import ALL_ROWS, has
 
 
@@ -47,6 +47,8 @@ def undivided(plan: Plan) -> str:
         return "~ at the start of the pattern reads rows before the match"
     if plan.approximate is not None and has(plan.pattern, "not"):
         return "~ reads rows before the match if the variables before it are missing"
+    if drawn(plan):
+        return "a row of two slices would have two random numbers"
     if _numbered(plan):
         return "MATCH_NUMBER() counts the matches of the partition"
     if plan.ranking and plan.ranking.top and not plan.slide:
@@ -70,7 +72,7 @@ def _numbered(plan: Plan) -> bool:
     if any(has(tree, "mno") for condition in plan.conditions for tree in condition.trees):
         return True
     names = {leaf.name for leaf in plan.leaves if leaf.spec.kind == "mno"}
-    texts = [column.text for column in (*plan.outputs, *plan.arrays, *plan.aggregates)] + list(plan.ranking.objectives if plan.ranking else ())
+    texts = [column.text for column in (*plan.outputs, *plan.arrays, *plan.aggregates, *plan.over_arrays)] + list(plan.ranking.objectives if plan.ranking else ())
     return any(names & set(re.findall(r"\b__l\d+\b", text)) for text in texts)
 
 

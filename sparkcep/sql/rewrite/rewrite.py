@@ -71,6 +71,7 @@ AVERAGE = "average"  # of months: returned as an interval of years and months, r
 # A user's own aggregate function would turn a whole table into one row. Spark refuses such an aggregate beside columns, and this
 # column adds one. Spark drops the column if nothing reads it.
 _WHOLE = "struct(*) AS __whole"
+_RANK = re.compile(rf"\b{RANK}\b")
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
 MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
@@ -582,15 +583,15 @@ def subquery(
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         return _history(plan, call)
+    below, above = _by_rank(plan)
     if steps is not None:
         rows = window_aggregates.in_windows(plan, call, _kept_leaves(plan))
     else:
-        if plan.over_arrays:
-            call = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {call})"
-        rows = _aggregated(plan, call) if plan.aggregates else call
+        rows = _with_aggregates(below, call)
     by_frame = frame and plan.ranking and plan.ranking.by_spark
     if plan.ranking and not by_frame:
         rows = _ranked(plan, plan.ranking, rows)
+    rows = _with_aggregates(above, rows)
     if plan.ranking and plan.ranking.changes is not None:
         rows = (_come_and_go if by_frame else functools.partial(_list_changes, plan))(plan.ranking.changes, rows)
     if plan.rows == ONE_ROW and not plan.partition and not any(_PLAIN.fullmatch(text) for _, text in plan.outputs):
@@ -660,7 +661,7 @@ def _without_rows(changes: ListChanges) -> str:
 
 def list_identity(plan: Plan, changes: ListChanges) -> list[str]:
     """Returns the columns that identify a match in the lists of its partition: with its rank if a measure reads the rank."""
-    return [*plan.key_texts(), changes.identity, *([RANK] if any(re.search(rf"\b{RANK}\b", text) for _, text in plan.outputs) else [])]
+    return [*plan.key_texts(), changes.identity, *([RANK] if any(_RANK.search(text) for _, text in (*plan.outputs, *plan.aggregates, *plan.over_arrays)) else [])]
 
 
 def _framed(ranking: Ranking) -> list[str]:
@@ -741,6 +742,33 @@ def _given_back(name: str, kind: str) -> str:
 
 def _interval_of(months: str, kind: str) -> str:
     return f"CAST(make_ym_interval(0, CAST({months} AS INT)) AS {kind})"
+
+
+def _by_rank(plan: Plan) -> tuple[Plan, Plan]:
+    """Returns the plan with the aggregates that are computed below the ranking, and with those that read the rank of their match.
+
+    Those below the ranking come first, because a score may read them.
+    """
+    below, above = (
+        replace(
+            plan, over_arrays=tuple(column for column in plan.over_arrays if bool(_RANK.search(column.text)) == of_rank),
+            aggregates=tuple(column for column in plan.aggregates if bool(_RANK.search(column.text)) == of_rank),
+        )
+        for of_rank in (False, True)
+    )  # fmt: skip
+    if not above.aggregates and not above.over_arrays:
+        return plan, above
+    below, above = (replace(part, arrays=tuple(array for array in plan.arrays if any(re.search(rf"\b{array.name}\b", text) for _, text in part.aggregates))) for part in (below, above))
+    below = replace(below, outputs=(*plan.outputs, *above.over_arrays, *above.arrays))
+    kept = _kept_leaves(below)
+    return below, replace(above, leaves=tuple(leaf for leaf in plan.leaves if leaf.name in kept))
+
+
+def _with_aggregates(plan: Plan, rows: str) -> str:
+    """Returns the rows with the columns of functions of arrays, and of aggregates."""
+    if plan.over_arrays:
+        rows = f"(SELECT *, {', '.join(f'{text} AS {name}' for name, text in plan.over_arrays)} FROM {rows})"
+    return _aggregated(plan, rows) if plan.aggregates else rows
 
 
 def _aggregated(plan: Plan, call: str) -> str:

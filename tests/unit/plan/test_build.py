@@ -49,6 +49,14 @@ def test_passes_that_a_clause_enters(clause, more):
     assert sorted(entered(clause)) == sorted(defined + more)
 
 
+@pytest.mark.parametrize("condition", ["rand() < 0.5", "v > 1 AND `uuid`() < '8'", "Random (7) < v"])
+def test_random_conditions_filter_nothing(condition):
+    clause = "ORDER BY t MEASURES A.v AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A) DEFINE A AS {}"
+    drawn, fixed = (make_plan(parse_clause(clause.format(text))) for text in (condition, "random > 1"))
+    assert drawn.prefilter == drawn.candidates == ()
+    assert len(fixed.prefilter) == len(fixed.candidates) == 1
+
+
 def test_a_plain_clause_calls_nothing_of_options_that_it_does_not_have():
     clause, called = parse_clause(PLAIN), set()
     sys.setprofile(lambda frame, event, _: called.add(frame.f_globals.get("__name__")) if event == "call" else None)

@@ -50,6 +50,8 @@ REFUSED = {
     "MATCH_NUMBER() counts": clause(measures="MATCH_NUMBER() AS n"),
     "counts the matches": clause(define="B AS MATCH_NUMBER() > 2"),
     "matches of the partition": clause(measures="1 + MATCH_NUMBER() AS n ALL ROWS PER MATCH"),
+    "MATCH_NUMBER() counts the matches of the partition": clause(measures="max(x + MATCH_NUMBER()) AS n ALL ROWS PER MATCH"),
+    "two random numbers": clause(define="A AS rand(1) < 0.5"),
     "TOP ranks the matches of whole partitions": clause(skip="", window=TOP.format("WINDOW 5", "")),
     "ranks the matches of all windows": clause(skip="", window=TOP.format("WINDOW 5 SLIDE 5", " OVERALL")),
     "ORDER BY descends": clause(skip="", window=TOP.format("WINDOW 5 SLIDE 5", ""), head="PARTITION BY k ORDER BY o DESC"),
