@@ -178,8 +178,8 @@ def kept(text: str, columns: dict[str, np.ndarray], cleans: bool = True) -> int:
             pass
     finally:
         Changelog.cleans = before
-    changelog = engine.pipeline.operator.answer.__self__
-    return int(changelog.state[S_MOST]) * changelog.search.room.made.nbytes
+    changelog = engine.pipeline.operator.answers.__self__
+    return int(changelog.state[S_MOST]) * changelog.runs.room.made.nbytes
 
 
 def speculation(rows: int) -> dict:
@@ -257,7 +257,7 @@ def state(text: str, columns: dict[str, np.ndarray]) -> int:
     engine = engine_for(prepared)
     for _ in match_batches(engine, table.to_batches(max_chunksize=10_000)):
         pass
-    return engine.pipeline.operator.room.ids.nbytes
+    return engine.pipeline.operator.runs.room.ids.nbytes
 
 
 def restart(rows: int) -> float:

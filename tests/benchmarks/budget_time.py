@@ -99,7 +99,7 @@ def flaws(found: dict[str, Shares]) -> list[str]:
                 out.append(f"{order}: {what} reach {values[-1]:.3f} only")
             if order == FIFO:
                 continue
-            whole = next(i for i, share in enumerate(base) if share[k] >= 0.98)
+            whole = next((i for i, share in enumerate(base) if share[k] >= 0.98), len(base) - 1)
             for i, nanos in enumerate(TIMES):
                 if k == 1 and base[i][k] < 0.4 and values[i] < 2 * base[i][k]:
                     out.append(f"{order}: {values[i]:.3f} of the bundles at {nanos} ns, the baseline {base[i][k]:.3f}")

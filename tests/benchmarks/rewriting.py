@@ -15,7 +15,7 @@ PATTERN (STRT DOWN+ UP+) DEFINE DOWN AS price < PREV(price), UP AS price > 3)"""
 CLAUSE = "FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES count(*) AS n PATTERN (A))"
 LONG = {
     "1 MB of expressions": lambda: f"SELECT * {CLAUSE} WHERE x IN ({', '.join(f'f{i} + {i}' for i in range(64_000))})",
-    "10 MB of a literal": lambda: "SELECT '" + "it\\'s\\n" * 1_250_000 + f"' AS s, * {CLAUSE}",
+    "4 MB of a literal": lambda: "SELECT '" + "it\\'s\\n" * 500_000 + f"' AS s, * {CLAUSE}",
 }
 REPEATS = 500
 
