@@ -65,10 +65,10 @@ public final class EntryValues {
       read = 0;
       missing = 0;
     }
+    read += some; // of a row that is not looked at, too: entries may repeat later
     if (missing > MOST_MISSING && 2L * missing > read) {
       return false;
     }
-    read += some;
     if (slots.length < some) {
       slots = new int[some];
     }
