@@ -112,6 +112,11 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
     current = -1
     for r in range(n):
         e = out_event[r]
+        if final and e == current:  # all output rows of a match have one value
+            result[r] = result[r - 1]
+            if inside:
+                found_labels[r] = found_labels[r - 1]
+            continue
         start = events[e, E_START]
         rows = events[e, E_ROWS]
         base = events[e, E_LABELS]
@@ -137,7 +142,6 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
             else:
                 # Running semantics: output rows of a match come in row order. So hits are kept, and each label is scanned once.
                 if e != current:
-                    current = e
                     hit_count = 0
                     scanned = 0
                 upto = out_upto[r]
@@ -165,6 +169,7 @@ def _navigate(first, mask, logical, physical, final, matches, out_event, out_upt
                     index = _index(found, start, base, rows, scattered)  # all labels of the match are known
                 if index >= 0:
                     found_labels[r] = labels[base + index] & 63
+        current = e
         result[r] = found
 
 
@@ -351,7 +356,7 @@ def _collect(mask, final, pairs, nulls, keep, matches, out_event, out_upto, step
             marks = FIRST_MARKS
             if e == event:
                 marks = 1
-                begin = min(seen, upto)
+                begin = upto if final else min(seen, upto)  # the match's first output row has all its rows
                 # find the mask's last row before ``begin``: the label at ``begin`` may belong to the same row
                 i = begin
                 while i > 0 and previous < 0:

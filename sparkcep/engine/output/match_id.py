@@ -9,6 +9,7 @@ checkpoints. A change of the ids requires a new format of the state.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import numpy as np
@@ -59,23 +60,44 @@ def equal_keys(column: pa.Array | pa.ChunkedArray) -> list:
 
     Times become numbers, because Python's calendar ends with the year 9999.
     """
-    numbers = _numbers(column.type)
-    return [equal_key(value) for value in (column if numbers == column.type else column.cast(numbers)).to_pylist()]
+    return [equal_key(value) for value in column.cast(_with_times(column.type, _number)).to_pylist()]
 
 
-def _numbers(t: pa.DataType) -> pa.DataType:
-    """Returns a type with integers instead of times."""
-    if pa.types.is_date32(t) or pa.types.is_time32(t):
-        return pa.int32()
-    if pa.types.is_date64(t) or pa.types.is_time64(t) or pa.types.is_timestamp(t) or pa.types.is_duration(t):
-        return pa.int64()
+def plain_values(column: pa.Array | pa.ChunkedArray) -> list:
+    """Returns the :func:`plain` value of each value of a column. A value with a time beyond Python's calendar has a number instead."""
+    moments = column.cast(_with_times(column.type, _in_utc))  # a time zone decides nothing, and no local time leaves the calendar
+    try:
+        return [plain(value) for value in moments.to_pylist()]
+    except (OverflowError, ValueError):
+        return [_plain_or(value, number) for value, number in zip(moments, column.cast(_with_times(column.type, _number)).to_pylist(), strict=True)]
+
+
+def _plain_or(value: pa.Scalar, number: object) -> object:
+    try:
+        return plain(value.as_py())
+    except (OverflowError, ValueError):
+        return plain(number)
+
+
+def _in_utc(t: pa.DataType) -> pa.DataType:
+    return pa.timestamp(t.unit, "UTC") if pa.types.is_timestamp(t) and t.tz is not None else t
+
+
+def _number(t: pa.DataType) -> pa.DataType:
+    return pa.int32() if pa.types.is_date32(t) or pa.types.is_time32(t) else pa.int64()
+
+
+def _with_times(t: pa.DataType, of_time: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Returns a type whose times have the types that ``of_time`` returns."""
+    if pa.types.is_temporal(t):
+        return of_time(t)
     if pa.types.is_struct(t):
-        return pa.struct([field.with_type(_numbers(field.type)) for field in t])
+        return pa.struct([field.with_type(_with_times(field.type, of_time)) for field in t])
     if pa.types.is_map(t):
-        return pa.map_(_numbers(t.key_type), t.item_field.with_type(_numbers(t.item_type)))
+        return pa.map_(_with_times(t.key_type, of_time), t.item_field.with_type(_with_times(t.item_type, of_time)))
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         made = pa.list_ if pa.types.is_list(t) else pa.large_list
-        return made(t.value_field.with_type(_numbers(t.value_type)))
+        return made(t.value_field.with_type(_with_times(t.value_type, of_time)))
     return t
 
 
@@ -96,8 +118,7 @@ def match_ids(plan: Plan, chunk: Chunk, found: MatchBatch) -> dict[str, pa.Array
     ways = ENDING not in found.by_event
     places = found.rows if ways else np.stack(end_rows(found.events, found.rows), axis=1).ravel()
     used, which = np.unique(places, return_inverse=True)
-    same = chunk.columns[column].take(pa.array(used)).to_pylist()
-    rows = [_digest(repr(plain(value)).encode()) for value in same]
+    rows = [_digest(repr(value).encode()) for value in plain_values(chunk.columns[column].take(pa.array(used)))]
     if not ways:
         ends = found.by_event[ENDING].to_pylist()
         ids = [_digest(rows[a] + rows[z] + end.encode()).hex() for (a, z), end in zip(which.reshape(-1, 2).tolist(), ends, strict=True)]

@@ -18,7 +18,7 @@ from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output.columns_out import OF_CHANGES
 from sparkcep.engine.output.keyed_rows import MATCH, PART, MatchTables
-from sparkcep.engine.output.match_id import MATCH_ID, equal_keys, id_leaf, match_ids, plain
+from sparkcep.engine.output.match_id import MATCH_ID, equal_keys, id_leaf, match_ids, plain_values
 from sparkcep.kernels.common import layout
 from sparkcep.plan.plan import Plan
 
@@ -38,7 +38,7 @@ def apart(plan: Plan, matches: pa.Table) -> pa.Table:
         rows.setdefault(key, {}).setdefault(match, []).append(i)
     for alike in rows.values():
         if len(alike) > 1:
-            emitted = {match: repr(plain(matches.take(pa.array(some)).drop_columns([MATCH]).to_pylist())) for match, some in alike.items()}
+            emitted = {match: repr(tuple(plain_values(matches.take(pa.array(some)).drop_columns([MATCH]).to_struct_array()))) for match, some in alike.items()}
             for nth, match in enumerate(sorted(alike, key=emitted.__getitem__), 1):
                 for i in alike[match]:
                     ids[i] = _numbered(ids[i], nth)

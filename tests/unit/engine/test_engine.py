@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.errors import said
 from sparkcep.engine.factory import Engine, engine_for, match_batches, match_table, prepare
-from sparkcep.engine.output.match_id import equal_keys
+from sparkcep.engine.output.match_id import equal_keys, plain, plain_values
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import Plan
@@ -234,3 +236,12 @@ def test_values_beyond_the_calendar_of_python_are_compared(t):
     assert equal_keys(nested) == [(("a", (1 << 61,)), ("b", "NaN")), (("a", (5,)), ("b", 1.5)), (("a", (None,)), ("b", None))]
     assert equal_keys(pa.array([3], pa.int32()).cast(pa.date32())) == [3] and equal_keys(pa.array(["x"])) == ["x"]
     assert said(far[0]) and said(far[2]) == "None"
+    (_, beyond), (_, five) = plain_values(nested)[0][0], plain_values(nested)[1][0]
+    assert repr(beyond) and five == (plain(pa.array([5]).cast(t)[0].as_py()),)
+    assert pa.types.is_duration(t) or beyond == (1 << 61,)
+
+
+def test_a_plain_moment_is_that_of_utc():
+    late = pa.array([253_402_300_799_000_000])  # the last second of 9999, by UTC
+    tokyo, utc = (plain_values(late.cast(pa.timestamp("us", zone))) for zone in ("Asia/Tokyo", "UTC"))
+    assert tokyo == utc == [datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)]

@@ -16,6 +16,8 @@ from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.engine.output import tables as output
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
+from sparkcep.sql.rewrite.window_aggregates import stepwise
 from tests.selection import first, further
 
 LEAVES = """MEASURES array_agg(s) AS a, array_agg(CLASSIFIER()) AS c, LAST(s) AS l, min(s) AS m, max(CLASSIFIER()) AS x, min(CLASSIFIER()) AS y, count(*) AS n,
@@ -23,9 +25,12 @@ LEAVES = """MEASURES array_agg(s) AS a, array_agg(CLASSIFIER()) AS c, LAST(s) AS
 
 
 def prepared(clause: str, columns: dict[str, pa.Array]):
-    plan = make_plan(parse_clause(clause))
+    return prepared_of(make_plan(parse_clause(clause)), columns, every="ALL ROWS" in clause)
+
+
+def prepared_of(plan: Plan, columns: dict[str, pa.Array], every: bool):
     found = {name: columns[sql.rpartition(".")[2]] for name, sql in plan.inputs}
-    if "ALL ROWS" in clause:
+    if every:
         found |= columns
     if plan.letters:
         found["__letters"] = pa.array(np.arange(len(columns["i"])) % 3 != 1, pa.int8())
@@ -49,6 +54,19 @@ def test_pieces_are_the_whole(selection, mode, monkeypatch):
     pieces = tables(clause, columns)
     assert len(pieces) > 4 * len(whole) or (mode, "ANY" in selection) == ("ONE ROW PER MATCH", False)
     assert pa.concat_tables(pieces).equals(pa.concat_tables(whole))
+
+
+@pytest.mark.parametrize("measure", ["FINAL median(B.i)", "stddev(B.i)"])
+def test_rows_of_an_aggregate_come_once_over_pieces(measure, monkeypatch):
+    columns = {"i": pa.array(range(40)), "s": pa.array(["x" * (i % 37) for i in range(40)])}
+    plan = stepwise(make_plan(parse_clause(f"ORDER BY i MEASURES {measure} AS m ALL ROWS PER MATCH PATTERN ((A | B)+) DEFINE A AS i % 3 <> 1")))
+    compiled, table = prepared_of(plan, columns, every=True)
+    (whole,) = match_batches(engine_for(compiled), table.to_batches())
+    monkeypatch.setattr(output, "OUTPUT_BYTES", 400)
+    pieces = list(match_batches(engine_for(compiled), table.to_batches()))
+    (rows,) = (leaf.name for leaf in plan.leaves if leaf.spec.kind == "rows")
+    assert [part["a0"] for row in whole.column(rows).to_pylist() for part in row if part is not None] == [i for i in range(40) if i % 3 == 1]
+    assert len(pieces) > 4 and pa.concat_tables(pieces).equals(whole)
 
 
 def test_the_arrays_of_a_long_match_come_in_pieces():
