@@ -92,11 +92,12 @@ _PARTS = {"variant": "variant_get(v, '$.x', 'int')", "geometry": "ST_AsBinary(g)
 _DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
+TOTAL = "total"  # adds a value to the register of a sum
 # calls that fail for some values under ANSI; _EXACT are those that fail for exact numbers only
-_EXACT = frozenset(["+", "-", "*", "neg", "abs"])
+_EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
 _FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
-_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff"]) | _DIVISIONS  # NULL if an operand is NULL
+_NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff", TOTAL]) | _DIVISIONS  # NULL if an operand is NULL
 KNOWN = "rows known"  # used as a column's name: how many rows after each row are known
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
@@ -570,6 +571,8 @@ class ConditionCompiler:
             return self._compare(_COMPARE[name], *args)
         if name in ("+", "-", "*", "/", "%", "div"):
             return self._arithmetic(name, *args)
+        if name == TOTAL:
+            return self._total(*args)
         if name in ("not", "isnull", "istrue", "isfalse"):
             t = self.emit(args[0])
             if name != "isnull" and t.kind not in ("boolean", "null"):
@@ -868,6 +871,16 @@ class ConditionCompiler:
             self.op("DIVW", b.scale - a.scale, -1, 0, 2 * digits + int(self.ansi))
             self.op("W2I", _MOST, 0)
         return t
+
+    def _total(self, held: tuple, value: tuple) -> Type:
+        """Emits the sum of a register and a value, whose type is that of the register: + would cut decimal places of 38 digits."""
+        a, b = self.tree_type(held), self.tree_type(value)
+        if not a.is_wide or b.kind == "null":
+            return self._arithmetic("+", held, value)
+        for side in (held, value):
+            self._widen(self.emit(side))
+        self.op("ADDW", 0, a.scale - b.scale, 0, 2 * a.precision + int(self.ansi))
+        return a
 
     def _widen(self, t: Type) -> None:
         """Makes a two-word number of the number on top of the stack."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sparkcep.compiler.conditions.bytecode import TOTAL
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
@@ -126,7 +127,7 @@ class Memory:
             case "count":
                 return ("call", "+", held, ONE if value is None else ("call", "if", ("call", "isnull", value), ZERO, ONE))
             case "sum" | "mean":
-                total = ("call", "coalesce", ("call", "+", held, value), held, value)
+                total = ("call", "coalesce", ("call", TOTAL, held, value), held, value)
                 return ("call", "cast", total, Lit("lit", "type", f"{_type(kept)} {_like(kept)}"))
             case "min" | "max":
                 return ("call", "least" if kept.what == "min" else "greatest", held, value)

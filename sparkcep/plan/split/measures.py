@@ -54,6 +54,7 @@ _OVER_ARRAY = {
     "MIN": "array_min({})", "MAX": "array_max({})",
 }
 _SAME_IF_DISTINCT = frozenset(["MIN", "MAX", "COLLECT_SET", *_BOOLEAN, *_ENDS])
+_FILTER = re.compile("FILTER", re.IGNORECASE | re.ASCII)
 _NULLS_OPTION = re.compile(r"\s(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
 
 
@@ -341,20 +342,27 @@ class MeasureSplitter:
         row, body = scope.navigation(call, in_define=False)
         labels = list(scope.match_functions(body))
         if not labels:
-            if fallible.may_fail(body, self.ansi) and not any(node.op == "subquery" for node in body.walk()):
-                return self._above(row, body)
-            return self._value(row, scope.row_text(body))
+            return self._of_row(row, body)
         swaps = {label.span: self._classifier(row) for label in labels}
         if body.bare() in labels:
             return swaps[body.bare().span]
         for node in scope.columns_outside(body, swaps):
             swaps[node.span] = self._value(row, scope.row_text(node))
-        return "(" + render_values(scope.text, body, swaps) + ")"
+        return self._if_any(row, body, swaps)
 
-    def _above(self, row: Row, body: Expr) -> str:
-        """SQL for a row expression that may fail. Spark computes it above the engine, only for the rows that are read."""
-        swaps = {part.span: self._value(row, self.scope.row_text(part)) for part in fallible.pieces(body, self.ansi)}
+    def _of_row(self, row: Row, body: Expr) -> str:
+        """SQL for an expression over one row. If it may fail, Spark computes it above the engine, only for the rows that are read."""
+        if not self._computed_above(body):
+            return self._value(row, self.scope.row_text(body))
+        return self._if_any(row, body, {part.span: self._value(row, self.scope.row_text(part)) for part in fallible.pieces(body, self.ansi)})
+
+    def _if_any(self, row: Row, body: Expr, swaps: dict[Span, str]) -> str:
+        """SQL for an expression over columns of a row, NULL without the row."""
         return f"IF({self._value(row, 'true')}, {render_values(self.scope.text, body, swaps)}, NULL)"
+
+    def _computed_above(self, body: Expr) -> bool:
+        """Whether Spark computes an expression above the engine. It computes subqueries below, where their outer columns are."""
+        return fallible.may_fail(body, self.ansi) and not any(node.op == "subquery" for node in body.walk())
 
     # -- aggregates -----------------------------------------------------------------------------------------
 
@@ -368,7 +376,7 @@ class MeasureSplitter:
         by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
         single = agg.plain and len(agg.arguments) <= 1
         if agg.name in _ENDS and single and by_row and not agg.conditions:
-            return self._value(Row(_ENDS[agg.name], agg.mask, final=agg.final), self.scope.row_text(agg.arguments[0]))
+            return self._of_row(Row(_ENDS[agg.name], agg.mask, final=agg.final), agg.arguments[0])
         if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)) and not self._is_repeated(agg):
             return self._native(agg, _NATIVE[agg.name])
         if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):
@@ -410,7 +418,8 @@ class MeasureSplitter:
         column = keep = None
         of_labels = bool(agg.arguments) and self._is_of_labels(agg)
         parts = (*agg.conditions, *(() if of_labels else agg.arguments))
-        fails = [part for part in parts if fallible.may_fail(part, self.ansi)]
+        above = not any(node.op == "subquery" for part in parts for node in part.walk())  # a subquery's outer columns are below
+        fails = [part for part in parts if above and fallible.may_fail(part, self.ansi)]
         catcher = fallible.catcher(fails, self.ansi, self.scope.row_text)
 
         def computed(text: str) -> str:
@@ -475,8 +484,7 @@ class MeasureSplitter:
         for expr in (*agg.arguments, *agg.conditions):
             calls = list(scope.match_functions(expr))
             if not calls and not self._is_constant(expr):
-                above = fallible.may_fail(expr, self.ansi) and not any(node.op == "subquery" for node in expr.walk())
-                for piece in fallible.pieces(expr, self.ansi) if above else [expr]:
+                for piece in fallible.pieces(expr, self.ansi) if self._computed_above(expr) else [expr]:
                     place(piece, self.inputs.column(scope.row_text(piece)))
                 continue
             for call in calls:
@@ -554,7 +562,7 @@ class MeasureSplitter:
         text, span = self.scope.text, agg.call.span
         end = span.end
         if "filter" in agg.call.flags:
-            end = text.upper().rindex("FILTER", span.start, agg.call.args[-1].span.start)
+            end = span.start + max(word.start() for word in _FILTER.finditer(text[span.start : agg.call.args[-1].span.start]))
         body = render(text, replace(agg.call, span=Span(span.start, end)), swaps)
         for word in agg.call.flags & {"running", "final"}:
             body = body[len(word) :].lstrip()
