@@ -64,7 +64,10 @@ def equal_keys(column: pa.Array | pa.ChunkedArray) -> list:
 
 
 def plain_values(column: pa.Array | pa.ChunkedArray) -> list:
-    """Returns the :func:`plain` value of each value of a column. A value with a time beyond Python's calendar has a number instead."""
+    """Returns the :func:`plain` value of each value of a column.
+
+    A value with a time beyond Python's calendar has a number instead.
+    """
     moments = column.cast(_with_times(column.type, _in_utc))  # a time zone decides nothing, and no local time leaves the calendar
     try:
         return [plain(value) for value in moments.to_pylist()]

@@ -351,7 +351,10 @@ class MeasureSplitter:
         return self._if_any(row, body, swaps)
 
     def _of_row(self, row: Row, body: Expr) -> str:
-        """SQL for an expression over one row. If it may fail, Spark computes it above the engine, only for the rows that are read."""
+        """SQL for an expression over one row.
+
+        If it may fail, Spark computes it above the engine, only for the rows that are read.
+        """
         if not self._computed_above(body):
             return self._value(row, self.scope.row_text(body))
         return self._if_any(row, body, {part.span: self._value(row, self.scope.row_text(part)) for part in fallible.pieces(body, self.ansi)})
