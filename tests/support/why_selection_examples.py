@@ -94,7 +94,10 @@ SELECTIONS = [
         "N7", "ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) DEFINE A AS v > 0, B AS v > 4",
         "t v", "1 1; 2 0; 3 6; 4 5",
         """
-        Row 3 (t 3) is not A: no run lets A come at this row. The runs that reach it let come B.
+        Row 3 (t 3) is not A.
+        As a start row A may come first:
+          v > 0  6 > 0  true
+        Lost to match 1: rows 3-4 would match (A B), but match 1 has row 3 (t 3), and AFTER MATCH SKIP PAST LAST ROW goes on at row 4. AFTER MATCH SKIP TO NEXT ROW reports both.
         """, "t = 3", {'expect': 'A'},
     ),
     Example(
@@ -171,6 +174,54 @@ SELECTIONS = [
         Match 1 takes rows 1 and 3 (A B) and passes over the row.
         Lost to match 1: rows 2-3 would match (A B), but match 1 is complete first (rows 1 and 3), and AFTER MATCH SKIP PAST LAST ROW goes on at row 4. AFTER MATCH SKIP TO NEXT ROW reports both.
         """, "t = 2",
+    ),
+    Example(
+        "L5", "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A (B | C D)) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS e = 'd'",
+        "t e", "1 a; 2 b; 3 c; 4 d",
+        """
+        Row 4 (t 4) is D.
+        The run of rows 1 and 3 (A C) lets D come here:
+          e = 'd'  'd' = 'd'  true
+        """, "t = 4", {'expect': 'D'},
+    ),
+    Example(
+        "L6", "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A (B | C D)) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS e = 'd'",
+        "t e", "1 a; 2 b; 3 c; 4 x",
+        """
+        Row 3 (t 3) is not C.
+        The run of row 1 (A) lets C come here:
+          e = 'c'  'c' = 'c'  true
+          C takes the row, but no match goes on from there.
+        """, "t = 3", {'expect': 'C'},
+    ),
+    Example(
+        "L7", "ORDER BY t AFTER MATCH SKIP PAST LAST ROW EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'",
+        "t e", "1 a; 2 b; 3 b",
+        """
+        Row 3 (t 3) is not B.
+        The run of row 1 (A) lets B come here:
+          e = 'b'  'b' = 'b'  true
+        Lost to match 1: rows 1 and 3 would match (A B), but match 1 is complete first (rows 1-2), and AFTER MATCH SKIP PAST LAST ROW goes on at row 3. AFTER MATCH SKIP TO NEXT ROW reports both.
+        """, "t = 3", {'expect': 'B'},
+    ),
+    Example(
+        "L8", "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A (B | C)) DEFINE A AS e = 'a', B AS e = 'b', C AS v > A.v",
+        "t e v", "1 a 1; 2 b 0; 3 c 5",
+        """
+        2 matches in 3 rows of 1 partition.
+        Conditions, over all rows:
+                      true  false  NULL
+          A  e = 'a'     1      2     0
+          B  e = 'b'     1      2     0
+          C  v > A.v     1      1     0  looks at the match: counted where it was asked
+        How far the runs of 3 start rows got:
+          A           1  #######
+          B           1  #######
+          C           1  #######
+          a match     1  #######
+        They ended because a condition was false (2).
+        Culprit: "e = 'a'" of A alone stops 2 start rows; were it always true, there would be 3 matches.
+        """,
     ),
     Example(
         "G1", "ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~B C) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
@@ -34,7 +34,7 @@ from sparkcep.tracing.rows.sides import has_sides
 from sparkcep.tracing.rows.unfinished import unfinished_matches
 from sparkcep.tracing.rows.verify import compared, traced
 from sparkcep.tracing.search.lost import lost
-from sparkcep.tracing.search.moves import STRICT, Move
+from sparkcep.tracing.search.moves import STRICT
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Ended, Node, Run
 from sparkcep.tracing.search.trace import (
@@ -46,6 +46,7 @@ from sparkcep.tracing.search.trace import (
     Decision,
     Effort,
     Found,
+    Labels,
     Match,
     Other,
     Search,
@@ -510,9 +511,14 @@ class _Explainer(Names):
 
     def lost(self, row: int) -> list[str]:
         """The match that has the row and is lost to an earlier one."""
-        found = lost(self.trace, row, numbered=self.question.numbered)
-        if found is None:
-            return []
+        found = self._lost(row)
+        return [] if found is None else self._lost_to(found, row)
+
+    def _lost(self, row: int, variable: int | None = None) -> Match | None:
+        return lost(self.trace, row, variable, numbered=self.question.numbered)
+
+    def _lost_to(self, found: Match, row: int) -> list[str]:
+        """The match that a lost match with a row is lost to."""
         self.passed_over = found
         number = self.skipping.winner(found)
         self.reasons.append(Reason("LOST", row + 1, found.start + 1))
@@ -597,64 +603,74 @@ class _Explainer(Names):
         return []
 
     def expected(self, row: int, expect: str, inside: list[Match], head: str) -> list[str]:
-        """Why a row is not a variable."""
+        """Why a row is not a variable; or the condition that lets a match take it as the variable."""
         variable = variable_named(self.question, expect)
-        name = self.plan.variables[variable]
-        best: tuple[Search, Node, Option, tuple[tuple[int, int], ...]] | None = None
+        name, all_matches = self.plan.variables[variable], self.trace.pattern.reports_all
+        own = next((match for match in inside if match.variable_at(row) == variable), None)
+        if own is not None:
+            return [f"{head} is {name}.", *self._lets_come(self.end_of(own, row), variable, row)]
         names: dict[str, None] = {}
         given_up: int | None = None  # a start row whose runs are too many
-        for search in self.trace.searches.values():
-            if best is not None or search.start > row:
-                break  # a later start row has a shorter run
+        missed = self._lost(row, variable) if all_matches else None
+        for search in self.trace.searches.values() if missed is None else ():
+            if search.start > row:
+                break
             try:
-                for node, labels in search.explored():
+                for node, labels in search.below(search.root, (), set()):
                     moves = [move for move in search.moves(node) if move.row == row and move.option.kind == "row"] if node.row <= row else []
                     names.update((self.question.name(move.option.variable), None) for move in moves)
                     option = next((move.option for move in moves if move.option.variable == variable), None)
-                    if option is not None:
-                        best = search, node, option, labels
-                        break
+                    if option is not None:  # runs of later start rows are shorter
+                        return [f"{head} is not {name}.", *self._not_taken(search, node, option, labels, row)]
             except Effort:
                 given_up = search.start
                 continue
-            if best is None:
-                search.forget()
-        if best is None and given_up is not None:
+            search.forget()
+        if given_up is not None:
             return [f"{head} is not answered.", self._effort(given_up, "")]
-        if best is None:
-            reaching = f" The runs that reach it let come {', '.join(names)}." if names else " No run reaches it."
-            self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))
-            return [f"{head} is not {name}: no run lets {name} come at this row.{reaching}"]
-        search, node, option, labels = best
-        is_it = any(match.variable_at(row) == variable for match in inside)
-        lines = [f"{head} is {'' if is_it else 'not '}{name}."]
-        start = search.start
+        missed = missed if all_matches else self._lost(row, variable)
+        if missed is not None:
+            return [f"{head} is not {name}.", *self._lets_come(self.end_of(missed, row), variable, row), *self._lost_to(missed, row)]
+        reaching = f" The runs that reach it let come {', '.join(names)}." if names else " No run reaches it."
+        self.reasons.append(Reason("NO_SUCH_ROW", row + 1, 0, name))
+        return [f"{head} is not {name}: no run lets {name} come at this row.{reaching}"]
+
+    def _lets_come(self, ended: Ended, variable: int, row: int) -> list[str]:
+        """The condition of a variable at a row after a run that lets it come there."""
+        self.reached = ended
+        name = self.plan.variables[variable]
+        what = f"The run of {row_spans(ended.rows)} ({self.labels(ended.variables)}) lets {name} come here:" if ended.rows else f"As a start row {name} may come first:"
+        return [what, *self.condition("expected", ended, variable, "  ", row=row)]
+
+    def _not_taken(self, search: Search, node: Node, option: Option, labels: Labels, row: int) -> list[str]:
+        """Why a run does not go on with an option that may take a row after it. ``labels``: the rows of the run."""
+        variable, start, name = option.variable, search.start, self.question.name(option.variable)
         rows, variables = tuple(at for at, _ in labels), tuple(label for _, label in labels)
-        lines.append(f"The run of {row_spans(rows)} ({self.labels(variables)}) lets {name} come here:" if labels else f"As a start row {name} may come first:")
-        ended = Ended(start, search.number, (0,) * len(labels), variables, rows, (), 0, 0)
-        places = self.trace.pattern.program.places
-        self.reached = replace(ended, places=tuple(map(places.index, variables)))
-        lines += self.condition("expected", ended, variable, "  ", row=row)
+        ended = Ended(start, search.number, tuple(map(search.program.places.index, variables)), variables, rows, (), 0, 0)
+        lines = self._lets_come(ended, variable, row)
         reason = search.refused(node, option, row)
-        taken = next((taken for at, taken in search.path if at == node), None)
-        moves = list(search.moves(node))
         if reason == "CONDITION":
             self.reasons.append(self.of_condition(variable, ended, row))
+        elif reason == "NEGATION":
+            self.reasons.append(Reason(reason, row + 1, start + 1, name))
+            lines += self.skipping.forbidden(search, node, option, row, f"  {name} takes the row, but", "    ")
         elif reason:
             self.reasons.append(Reason(reason, row + 1, start + 1, name))
-            if reason == "NEGATION":
-                lines += self.skipping.forbidden(search, node, option, row, f"  {name} takes the row, but", "    ")
-            else:
-                lines.append(f"  {self.group(search, option, row, reason)}" if reason != "PARTITION_END" else "  The partition ends.")
-        elif taken is not None and moves.index(Move(option, row)) > moves.index(taken):
-            preferred = self.question.name(taken.option.variable) if taken.option.kind == "row" else "the end of the match"
-            self.reasons.append(Reason("PREFERRED", row + 1, start + 1, preferred if taken.option.kind == "row" else ""))
-            where = "here" if taken.row == row or taken.option.kind == "end" else f"at row {taken.row + 1}"
-            lines.append(f"  {name} was not tried: {preferred} is preferred {where} and leads to match {search.number}.")
-        elif taken is None or taken != Move(option, row):
+            lines.append(f"  {self.group(search, option, row, reason)}" if reason != "PARTITION_END" else "  The partition ends.")
+        elif search.match is not None and not self.trace.pattern.reports_all and search.leads_to_match((*labels, (row, variable))):
+            lines.append(f"  {name} was not tried: {self._preferred(search.match, (*labels, (row, variable)))} and leads to match {search.number}.")
+        else:
             self.reasons.append(Reason("AFTER_MATCH", row + 1, start + 1, name))
             lines.append(f"  {name} takes the row, but no match goes on from there.")
         return lines
+
+    def _preferred(self, match: Match, other: Labels) -> str:
+        """The choice of a match where it parts from another way of its start row."""
+        own, (row, _) = tuple(zip(match.rows, match.variables, strict=True)), other[-1]
+        same = next((i for i, (one, its) in enumerate(zip(own, other, strict=False)) if one != its), len(own))
+        at, name = (own[same][0], self.question.name(own[same][1])) if same < len(own) else (other[same][0], "")
+        self.reasons.append(Reason("PREFERRED", row + 1, match.start + 1, name))
+        return f"{name or 'the end of the match'} is preferred {'here' if at == row else f'at row {at + 1}'}"
 
     # -- question 3: why these rows and variables -----------------------------------------------------------
 

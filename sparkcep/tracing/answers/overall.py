@@ -176,13 +176,11 @@ class _Overall:
             if left <= 0:
                 break
             seen: set[tuple[int, Run]] = set()
-            taken_at = dict(search.path)
             try:
-                for node, _ in search.explored():
+                for node, _, taken in search.explored():
                     left -= 1
                     if left <= 0:
                         break
-                    taken = taken_at.get(node)
                     for option, row in search.moves(node):
                         key = option.variable, row, node.run
                         if option.variable in by_variable and row < part.count and key not in seen and not search.outside(option, row):

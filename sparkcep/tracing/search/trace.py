@@ -31,6 +31,7 @@ EVALUATION = 2  # A condition on the match counts as so many further steps there
 MOST_PASSED = 3  # Rows between two rows of a match, with decisions.
 Changed: TypeAlias = "Mapping[tuple[int, int | None], bool]"  # comparisons that are changed at a row (None: at all rows)
 Way: TypeAlias = "list[tuple[Node, Move]]"
+Labels: TypeAlias = "tuple[tuple[int, int], ...]"  # rows with their variables
 NOTHING: Changed = MappingProxyType({})
 REFUSED, FAILS, MATCHES = "refused", "fails", "matches"
 PASSED = -2  # the variable of a row that a match passes over
@@ -449,23 +450,39 @@ class Search:
                     found.setdefault((option.kind + option.anchor, option.place), (node, option))
         return list(found.values())
 
-    def explored(self) -> Iterator[tuple[Node, tuple[tuple[int, int], ...]]]:
-        """The nodes that the search visited, in its order, each with the rows before it and their variables."""
+    def explored(self) -> Iterator[tuple[Node, Labels, Move | None]]:
+        """The nodes that the search visited, in its order.
+
+        Yields:
+            each node, the rows before it with their variables, and the move of the first match from there. Moves after it were not
+            tried. The move is None if all moves were tried: under ALL MATCHES, and at a node that led to no match.
+        """
         seen: set[Node] = set()
-        labels: tuple[tuple[int, int], ...] = ()
-        if not self.path:
-            yield from self._below(self.root, labels, seen)
+        labels: Labels = ()
+        if self._visits_all:
+            yield from ((node, before, None) for node, before in self.below(self.root, labels, seen))
+            return
         for node, taken in self.path:
             seen.add(node)
-            yield node, labels
+            yield node, labels, taken
             for move in self.moves(node):
                 if move == taken:
                     break
                 if move.option.kind == "row" and not self.refused(node, move.option, move.row):
-                    yield from self._below(self.after(node, move), (*labels, (move.row, move.option.variable)), seen)
+                    for other, before in self.below(self.after(node, move), (*labels, (move.row, move.option.variable)), seen):
+                        yield other, before, None
             labels = (*labels, (taken.row, taken.option.variable))
 
-    def _below(self, root: Node, labels: tuple[tuple[int, int], ...], seen: set[Node]) -> Iterator[tuple[Node, tuple[tuple[int, int], ...]]]:
+    @property
+    def _visits_all(self) -> bool:
+        """Whether the search visited the nodes of all runs."""
+        return self.match is None or self.pattern.reports_all
+
+    def below(self, root: Node, labels: Labels, seen: set[Node]) -> Iterator[tuple[Node, Labels]]:
+        """The nodes of all runs below a node, in the order of the search, each with the rows before it and their variables.
+
+        ``seen``: nodes to leave out. The nodes that come are added.
+        """
         stack = [(root, labels)]
         while stack:
             node, labels = stack.pop()
@@ -477,7 +494,17 @@ class Search:
             stack.extend(reversed([(after, (*labels, (after.row - 1, option.variable))) for option, after in self.accepted(node)]))
 
     def reached(self) -> int:
-        """The places that some run of the search took, as bits."""
+        """The places that some run of the search took, as bits. The steps of a finished search do not count again."""
+        steps, self.steps = self.steps, self.steps if self.effort else 0
+        try:
+            return self._reached if self._reached is not None else self._places()
+        finally:
+            self.steps = steps
+            self.forget()
+
+    def _places(self) -> int:
+        if self._visits_all:
+            return self._places_below(self.root)
         found = 0
         for node, taken in self.path:
             for move in self.moves(node):
@@ -487,9 +514,6 @@ class Search:
                     found |= 1 << move.option.place | self._places_below(self.after(node, move))
             if taken.option.kind == "row":
                 found |= 1 << taken.option.place
-        if not self.path:
-            found = self._places_below(self.root) if self._reached is None else self._reached
-        self.forget()
         return found
 
     def _places_below(self, root: Node) -> int:
@@ -525,12 +549,20 @@ class Search:
             nodes = list(found)
         return nodes
 
+    def leads_to_match(self, taken: Labels) -> bool:
+        """Whether a match begins with some rows, given with their variables, in any derivation of them."""
+        row, variable = taken[-1]
+        return any(
+            move.option.variable == variable and move.row == row and not self.refused(node, move.option, row) and self.found(self.after(node, move)) is not None
+            for node in self.states(taken[:-1]) for move in self.moves(node)
+        )  # fmt: skip
+
     def decisions(self, passed: int = MOST_PASSED) -> Iterator[Decision]:
         """The decisions of the first match, row by row. All derivations of the rows so far speak together.
 
         ``passed``: the most rows between two rows of the match that are included.
         """
-        labels: tuple[tuple[int, int], ...] = ()
+        labels: Labels = ()
         for node, taken in self.path:
             if taken.option.kind == "row":
                 for row in range(node.row, min(taken.row, node.row + passed)):
@@ -540,7 +572,7 @@ class Search:
 
     def passing(self, row: int) -> Decision | None:
         """The decision to pass over a row, None if the first match takes the row or does not reach it."""
-        labels: tuple[tuple[int, int], ...] = ()
+        labels: Labels = ()
         for node, taken in self.path:
             if taken.option.kind == "row" and node.row <= row < taken.row:
                 return self.decision(node, taken, labels, row)
@@ -552,7 +584,7 @@ class Search:
         node, taken = self.path[-1]
         return self.decision(node, taken, tuple((move.row, move.option.variable) for _, move in self.path[:-1]), row)
 
-    def decision(self, node: Node, taken: Move, labels: tuple[tuple[int, int], ...], row: int | None) -> Decision:
+    def decision(self, node: Node, taken: Move, labels: Labels, row: int | None) -> Decision:
         """The decision at a row: the variable, and everything else that could have come.
 
         Args:
@@ -581,7 +613,7 @@ class Search:
                 others.append(self._other(variable, variable in names, here, node, preferred, labels, row))
         return Decision(taken.row if row is None else row, taken.option.variable if is_taken or ends else PASSED, tuple(others))
 
-    def _other(self, variable: int, preferred: bool, here: list[Node], node: Node, before: list[Move], labels: tuple[tuple[int, int], ...], row: int | None) -> Other:
+    def _other(self, variable: int, preferred: bool, here: list[Node], node: Node, before: list[Move], labels: Labels, row: int | None) -> Other:
         if variable < 0:
             ends = [self.refused(other, option) for other in here for option in self.options(other) if option.kind == "end"]
             return Other(-1, preferred, REFUSED, ends[0]) if all(ends) else Other(-1, preferred, MATCHES)

@@ -97,6 +97,7 @@ class SelectionCase:
             except selection.Budget:
                 continue
         self.check_answers()
+        self.check_expected(wanted)
         self.counts["cases"] += 1
         return True
 
@@ -168,6 +169,19 @@ class SelectionCase:
             assert all(any(line.startswith(f"Row {row + 1} ") for line in why.lines) for row in rows), str(why)
             assert all(len(line) < 1_000 for line in why.lines)
             self.counts["answers"] += len(rows)
+
+    def check_expected(self, wanted: list) -> None:
+        """The first rows are a variable if a match says so."""
+        rows, name = range(min(IN_FULL, len(self.rows))), self.question.plan.variables[self.pattern.program.places[-1]]
+        try:
+            why = explain(self.frozen, Asked(tuple(rows), expect=name))
+        except MatchRuntimeError:
+            return
+        for row in rows:
+            is_it = any((row, name) in match.pairs for match in wanted)
+            (line,) = (line for line in why.lines if line.startswith(f"Row {row + 1} "))
+            assert line.endswith(f" is {name}.") == is_it and (is_it or f" is not {name}" in line or line.endswith(" is not answered.")), str(why)
+            self.counts["is the variable"] += is_it
 
 
 class SidedCase:

@@ -265,6 +265,22 @@ FURTHER = [
         "ORDER BY t PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'", [(1, "b"), (2, "a")], {"expect": "B"},
         {1: "Row 1 (t 1) is not B: no run lets B come at this row. The runs that reach it let come A."},
     ),
+    (  # another derivation leads to the match
+        "ORDER BY t PATTERN (A B C | A B D) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS e = 'd'", [(1, "a"), (2, "b"), (3, "d")], {"expect": "B"},
+        {2: "Row 2 (t 2) is B.\nThe run of row 1 (A) lets B come here:\n  e = 'b'  'b' = 'b'  true"},
+    ),
+    (  # another derivation would lead to a match, and only that one lets F come
+        "ORDER BY t PATTERN (A B C | A D | A B F) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS e = 'b', F AS e = 'f'", [(1, "a"), (2, "b"), (3, "f")], {"expect": "B"},
+        {2: "Row 2 (t 2) is not B.\nThe run of row 1 (A) lets B come here:\n  e = 'b'  'b' = 'b'  true\n  B was not tried: D is preferred here and leads to match 1."},
+    ),
+    (
+        "ORDER BY t PATTERN (A B C | A D | A B F) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS e = 'b', F AS e = 'f'", [(1, "a"), (2, "b"), (3, "f")], {"expect": "F"},
+        {3: "Row 3 (t 3) is not F.\nThe run of rows 1-2 (A B) lets F come here:\n  e = 'f'  'f' = 'f'  true\n  F was not tried: D is preferred at row 2 and leads to match 1."},
+    ),
+    (
+        "ORDER BY t PATTERN (A B+? | A B C D) DEFINE A AS e = 'a', B AS e = 'b'", [(1, "a"), (2, "b"), (3, "c"), (4, "d")], {"expect": "D"},
+        {4: "Row 4 (t 4) is not D.\nThe run of rows 1-3 (A B C) lets D come here:\n  any row (not in DEFINE)\n  D was not tried: the end of the match is preferred at row 3 and leads to match 1."},
+    ),
     (
         "ORDER BY t PATTERN (A B) WINDOW 2 DEFINE A AS e = 'a', B AS e = 'b'", [(1, "a"), (3, "b"), (4, "a"), (5, "b")], {},
         {3: "Row 3 (t 4) is in match 1 as A.\nMatch 1 takes rows 3-4: A B.\n  row 3  A  no other choice\n  row 4  B  no other choice"},
@@ -396,8 +412,8 @@ def test_few_steps():
     assert overall([part], totals(part), DEFAULT, words={}).lines[0] == "10 matches in 61 rows of 1 partition."
     asked = question("ORDER BY t PATTERN (A+ B C) DEFINE A AS v >= 0, B AS v = 5, C AS v = 6")
     part = frozen(asked, ["t", "v"], [(t, v) for t, v in enumerate((0, 0, 0, 0, 5, 6, 0, 0, 0, 0), 1)], "t")
-    for steps, line in ((13, "Row 6 (t 6) is not answered."), (100, "Row 6 (t 6) is C.")):
-        assert explain(part, Asked((5,), expect="C"), max_steps=steps).lines[0] == line
+    for steps, line in ((13, "Row 5 (t 5) is not answered."), (100, "Row 5 (t 5) is not C: no run lets C come at this row. The runs that reach it let come A, B.")):
+        assert explain(part, Asked((4,), expect="C"), max_steps=steps).lines[0] == line
 
 
 def test_a_path_is_found_again():
