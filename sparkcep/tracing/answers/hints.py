@@ -7,6 +7,7 @@ without its anchors, and without its WINDOW.
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -288,8 +289,8 @@ def _has_zone(side: str) -> bool:
 
 
 def _distances(values: Sequence[Any]) -> Iterator[Decimal]:
-    """The distances of neighbouring rows, in microseconds for times. Rows without a value are left out."""
-    known = [value for value in values if value is not None]
+    """The distances of neighbouring rows, in microseconds for times. Rows without a value, with NaN or an infinity are left out."""
+    known = [value for value in values if value is not None and not (isinstance(value, float) and not math.isfinite(value))]
     for one, other in zip(known, known[1:]):
         if isinstance(one, datetime.date):
             yield Decimal(abs(other - one) // datetime.timedelta(microseconds=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import json
 import textwrap
 from dataclasses import replace
@@ -173,6 +174,7 @@ HINTS = [
         "WINDOW_UNITS of a group", "ORDER BY t PATTERN (A (B C) WITHIN 5) DEFINE B AS e = 'b'", ["t", "e"], [(0, "a"), (10, "b"), (20, "a")],
         "Hint: neighbouring rows are 10 apart in t (the median), so WITHIN 5 is often too short for two rows.",
     ),
+    ("infinities in ORDER BY", "ORDER BY t WINDOW 3 PATTERN (A B) DEFINE B AS e = 'c'", ["t", "e"], [(-math.inf, "a"), (1.0, "b"), (math.inf, "a"), (math.inf, "b")], None),
     ("a WINDOW that is long", "ORDER BY t WINDOW 11 PATTERN (A B) DEFINE B AS e = 'c'", ["t", "e"], [(0, "a"), (10, "b"), (20, "a")], None),
     ("CASE_ONLY in a list", "ORDER BY t PATTERN (A) DEFINE A AS e IN ('X', 'OK ')", ["t", "e"], [(0, "ok"), (10, "b"), (20, "ok")],
      "Hint: e is never 'OK '; it is 'ok' in 2 rows. They differ only in case or blanks."),
