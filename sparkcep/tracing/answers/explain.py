@@ -384,22 +384,22 @@ class _Explainer(Names):
         bounds = [(0, search.start), *search.program.groups(option, row)]
         return self.outside(*next(bound for bound in bounds if windows.refused(*bound, row)), row, reason)
 
-    def outside(self, window: int, first: int, row: int, reason: str) -> str:
-        """Why a row is outside of a window, with the arithmetic."""
+    def outside(self, window: int, first: int, row: int, reason: str, name: str = "the row") -> str:
+        """Why a row is outside of a window, with the arithmetic. ``name``: what the sentence calls the row."""
         found = self.plan.windows[window]
         word = "WITHIN" if window else "WINDOW"
         if found.kind == ROWS:
-            return f"the row is outside of {word} {found.size} ROWS (row {row + 1} - row {first + 1} = {row - first}, and {row - first} < {found.size} is false)"
+            return f"{name} is outside of {word} {found.size} ROWS (row {row + 1} - row {first + 1} = {row - first}, and {row - first} < {found.size} is false)"
         key = self.plan.order[0]
         begin, end = (self.rows.column(found.order)[at] for at in (first, row))
         if reason == "NULL_TIME":
-            return f"{key.name} is NULL in row {(first if begin is None else row) + 1}, so {word} {found.text} cannot place the row"
+            return f"{key.name} is NULL in row {(first if begin is None else row) + 1}, so {word} {found.text} cannot place {name}"
         if key.descending:
             begin, end = end, begin
         text = self.values.text
         size = str(datetime.timedelta(microseconds=float(found.size))) if found.kind == MICROS else found.size
         apart = text(end - begin)
-        return f"the row is outside of {word} {found.text} ({key.name} {text(end)} - {text(begin)} = {apart}, and {apart} < {size} is false)"
+        return f"{name} is outside of {word} {found.text} ({key.name} {text(end)} - {text(begin)} = {apart}, and {apart} < {size} is false)"
 
     def changed(self, search: Search, ended: Ended) -> list[str]:
         """The change that would make a match, as a sentence; none if the run did not end at a condition."""

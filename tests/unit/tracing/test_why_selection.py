@@ -39,6 +39,14 @@ def test_a_row_that_another_derivation_does_not_reach():
     assert [line.strip() for line in why.lines if "is not asked" in line] == [f"Y  {not_asked}"], str(why)
 
 
+@pytest.mark.parametrize("order, rows", [("t NULLS LAST", [(1, "a"), (2, "x"), (None, "x")]), ("t DESC NULLS LAST", [(2, "a"), (1, "x"), (None, "x")])])
+def test_the_next_row_has_no_time(order, rows):
+    """A row with a NULL time is after the rows of a WINDOW, at a distance that nobody knows."""
+    asked = question(f"ORDER BY {order} EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) WINDOW 10 DEFINE A AS e = 'a', B AS e = 'b'")
+    why = explain(frozen(asked, ["t", "e"], rows, order), Asked((0,)))
+    assert why.lines[2] == "  It ended because no later row goes on (row 2; t is NULL in row 3, so WINDOW 10 cannot place the next row). The pattern lets come next:"
+
+
 def test_a_changed_match_in_another_order():
     """The engine lists A A B B of the changed matches before A A B A. An answer needs only that it has both."""
     clause = "ORDER BY id EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A (A | B) B? B (A | B)) WINDOW 5 ROWS DEFINE A AS w > 0, B AS s = 'b'"
