@@ -31,6 +31,7 @@ from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Wind
 from sparkcep.plan.split.fallible import spoken, untyped
 
 IDLE = "sparkcep.stream.idleTimeout"
+NEEDED, ALL_NEEDED = "__needed", "true"  # among a statement's texts: the condition of rows that reach the search, as in StreamMark.java
 MAX_WIDE = 1 << 61  # size of a window, so that a time plus a size does not overflow
 YET = "does not stream yet. Store the stream in a table, and match over the table"
 
@@ -284,11 +285,12 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     Args:
         before: the first plan, as JSON.
         now: the second plan, as JSON.
-        texts_before: the expressions that Spark computes of each row in the first plan, by column.
+        texts_before: the expressions that Spark computes of each row in the first plan, by column. The text of NEEDED is missing or
+            ALL_NEEDED if all rows reach the search.
         texts: the same expressions in the second plan.
     """
     found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # an empty member may be missing
-    for name in (name for name in texts if untyped(texts_before.get(name, "")) != untyped(texts[name])):
+    for name in (name for name in texts if name != NEEDED and untyped(texts_before.get(name, "")) != untyped(texts[name])):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
     was = before.get("zone")
@@ -305,10 +307,12 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     found += [word for kind, word in _REPORTED.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
     if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
         found.append("MEASURES, with rows already reported under REPORT CHANGES")
+    if any(_around(now)) and not any(_around(before)) and texts_before.get(NEEDED, ALL_NEEDED) != ALL_NEEDED:  # rows that no variable accepts were dropped
+        found.append(_NEIGHBOURS)
     if _back(now, now) > _back(before, now):  # the state lacks these rows
         found.append("how many rows PREV reads before a match")
     bundled = (now.get("approximate") or {}).get("report") == BUNDLES
-    if bundled and _ahead(now) > _ahead(before):  # and rows between those of a bundle's best match
+    if bundled and _around(now).ahead > _around(before).ahead:  # and rows between those of a bundle's best match
         found.append("how many rows NEXT reads after a match")
     return list(dict.fromkeys(found))
 
@@ -323,6 +327,9 @@ def _placeless(value: object) -> object:
 
 # Measures that change the state: rows are searched in another way, positions are counted, or a number is saved for each row.
 _REPORTED = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()", "coverage": "COVERAGE()"}
+
+
+_NEIGHBOURS = "whether PREV and NEXT in MEASURES read neighbouring rows"
 
 
 def _top(plan: dict) -> int:
@@ -358,9 +365,10 @@ def _back(plan: dict, now: dict) -> int:
     return back_of_measures(read(PatternTree, now["pattern"], now), len(now["variables"]), looks)
 
 
-def _ahead(plan: dict) -> int:
-    """How many rows ahead a plan's measures read."""
-    return max([0, *(leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls"))])
+def _around(plan: dict) -> Reach:
+    """The rows that a plan's measures reach, see :meth:`Reach.of_measures`."""
+    found = [leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls")]
+    return Reach(max([0, *(-rows for rows in found)]), max([0, *found]))
 
 
 def _interval(micros: Fraction | int) -> str:

@@ -583,12 +583,7 @@ def automaton_measures(draft: Draft) -> Draft:
 
 
 def _ignorable(draft: Draft) -> bool:
-    # TOP OVERALL compares positions across partitions, and positions count every row. So does the duration of an approximate match
-    # without WINDOW. REPORT CHANGES compares the lists of windows, and any row makes a window.
-    ranking = draft.plan.ranking
-    in_rows = draft.clause.pref is None and not draft.measures.timed
-    whole = ranking is not None and (ranking.overall or ranking.changes is not None or in_rows)
-    return draft.settings.prefilter and draft.plan.changes is None and not draft.plan.adjacent and not whole and pruning.ignorable(draft.plan)
+    return draft.settings.prefilter and not draft.plan.adjacent and pruning.ignorable(draft.plan)
 
 
 def _joinable(draft: Draft) -> bool:

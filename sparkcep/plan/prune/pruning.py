@@ -41,7 +41,13 @@ MAX_CANDIDATES = 8  # most candidates that are kept
 
 def ignorable(plan: Plan) -> bool:
     """Whether the result is the same without a row that no variable of a match takes."""
-    if plan.adjacent or plan.rows == WITH_UNMATCHED or plan.ordered_inputs or plan.graphing:  # positions in a graph count all rows
+    if plan.adjacent or plan.rows == WITH_UNMATCHED or plan.ordered_inputs or plan.graphing or plan.changes is not None:  # positions in a graph count all rows
+        return False
+    # TOP OVERALL compares positions across partitions, and positions count every row. So does the duration of an approximate match
+    # without WINDOW. REPORT CHANGES compares the lists of windows, and any row makes a window.
+    ranking = plan.ranking
+    timed = bool(plan.windows) and bool(plan.windows[0].order)
+    if ranking is not None and (ranking.overall or ranking.changes is not None or (ranking.place is None and not timed)):
         return False
     if any(window.kind == ROWS for window in plan.windows) or nullable(plan.pattern) or anchored(plan.pattern):
         return False

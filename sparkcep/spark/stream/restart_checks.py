@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
-from sparkcep.compiler.stream_rules import different
+from sparkcep.compiler.stream_rules import ALL_NEEDED, NEEDED, different
 from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.prune import pruning
 from sparkcep.spark.stream.progress import OPERATOR_NAME
 from sparkcep.spark.stream.start_checks import TABLES, wrong
 from sparkcep.version import __version__
@@ -34,6 +37,8 @@ def check_restarted(asked: dict[str, Any]) -> None:
     for one, other in zip(before, statements, strict=True):
         check_changed(one, other)
 
+
+_PARTS = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|[()]| AND ")  # of a condition as Spark prints it: texts, names, and what splits it
 
 _BY_FRAMES = (
     "the checkpoint is of a query whose clauses ran as DataFrame programs (applyInPandasWithState or transformWithStateInPandas). Now they use the operator of the JVM extension. "
@@ -95,8 +100,11 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
             plan, f"the checkpoint has {before['buckets']} buckets of keys, but sparkcep.stream.buckets is {now['buckets']}. Set it to {before['buckets']}, or begin with a new checkpoint",
             UNSUPPORTED,
         )
-    found = different(json.loads(before["plan"]), json.loads(now["plan"]), json.loads(before["texts"]), json.loads(now["texts"]))
-    if before["where"] != now["where"]:
+    texts_before = json.loads(before["texts"])
+    if "buckets" in before:
+        texts_before.setdefault(NEEDED, _needed_before(plan))
+    found = different(json.loads(before["plan"]), json.loads(now["plan"]), texts_before, json.loads(now["texts"]))
+    if _about_keys(before["where"]) != _about_keys(now["where"]):
         found.append("the keys that WHERE above the clause selects")
     if not found and before["columns"] != now["columns"]:
         found = ["the columns that are saved for each row"]
@@ -107,3 +115,29 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
             plan, f"this statement cannot resume from the checkpoint: {made_by} wrote it for another statement ({', '.join(found)} differ{'s' if len(found) == 1 else ''}). Begin with a new checkpoint, or "
             "run the statement as before", UNSUPPORTED,
         )
+
+
+def _about_keys(where: str) -> set[str]:
+    """Returns the parts of a condition above the clause. Spark may have combined them with the condition of needed rows."""
+    return {part for part in _conjuncts(where) if part not in ("", NEEDED, f"{NEEDED} IS NOT NULL")}
+
+
+def _conjuncts(condition: str) -> list[str]:
+    """Returns the parts that AND combines, without the parentheses around them."""
+    parts, begin, depth, closed = [], 0, 0, 0
+    for token in _PARTS.finditer(condition):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if not depth and token[0] == " AND ":
+            parts.append(condition[begin : token.start()])
+            begin = token.end()
+        elif not depth and token[0] == ")":
+            closed = closed or token.end()
+    if parts:
+        return [one for part in (*parts, condition[begin:]) for one in _conjuncts(part)]
+    return _conjuncts(condition[1:-1]) if condition.startswith("(") and closed == len(condition) else [condition]
+
+
+def _needed_before(plan: Plan) -> str:
+    """Returns the condition that an older version did not store for a program of DataFrames: "" if it may have dropped rows."""
+    plan = replace(plan, leaves=tuple(leaf for leaf in plan.leaves if leaf.spec.kind not in ("nav", "cls")))
+    return "" if pruning.ignorable(plan) and pruning.prefilter(plan) else ALL_NEEDED

@@ -846,7 +846,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         computed.append(f"struct(*) AS {ROW}")
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
-        inner += " WHERE " + " OR ".join(f"({text})" for text in plan.prefilter)
+        inner += f" WHERE {needed_rows(plan)}"
     if plan.changes is not None and plan.changes.came:
         inner = with_promises(plan, inner)
         order_only |= set(plan.changes.came) - _needed(plan)
@@ -891,8 +891,7 @@ def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
     texts, unread = {n: _as_months(f"({t})") if n in months else t for n, t in plan.inputs if n != CLOCK}, _unread(plan)
     computed = [f"{t} AS {n}" for n, t in texts.items()] + letters_sql(plan)
     shipped = [n for n in texts if n not in unread] + ([LETTERS] if plan.letters else [])
-    wanted = " OR ".join(f"({text})" for text in plan.prefilter) or "true"
-    computed += [f"coalesce({wanted}, false) AS {NEEDED}", *free_names(plan)]
+    computed += [f"coalesce({needed_rows(plan)}, false) AS {NEEDED}", *free_names(plan)]
     if plan.rows != ONE_ROW:
         own = [quote(n) for n in months if n not in texts]
         computed[:0] = [f"* EXCEPT ({', '.join(own)})", *(f"{_as_months(n)} AS {n}" for n in own)] if own else ["*"]
@@ -901,6 +900,11 @@ def stream_input(plan: Plan, source: str, months: tuple[str, ...] = ()) -> str:
         computed.append(_WHOLE)
     order = [f"{item.column} AS __s{i}" for i, item in enumerate(plan.order)]
     return f"SELECT {', '.join([*(shipped or ['0 AS __row']), NEEDED, *order])} FROM (SELECT {', '.join(computed)} FROM {source})"
+
+
+def needed_rows(plan: Plan) -> str:
+    """Returns the condition of rows that some variable accepts; ``true`` if every row may be needed."""
+    return " OR ".join(f"({text})" for text in plan.prefilter) or "true"
 
 
 def _unread(plan: Plan) -> set[str]:

@@ -338,6 +338,38 @@ def test_other_measures_and_filters_go_on(spark, tmp_path):
     assert sorted(map(str, told["second"])) == sorted(map(str, wanted)) and len(wanted) > 5 and len(before) > 5
 
 
+NEIGHBOURS = """SELECT * FROM ticks_stream MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts MEASURES FIRST(n) AS a, {} AS m EVENT SELECTION SKIP TILL NEXT MATCH
+    PATTERN (A B) WINDOW INTERVAL '1' MINUTE DEFINE A AS price = 1, B AS price = 2)"""
+
+
+@pytest.mark.further
+def test_a_statement_is_compared_with_the_last_one_that_ran(spark, tmp_path):
+    """Without PREV, rows that no variable accepts are dropped. So PREV may be removed, but not added again. A statement whose first
+    micro-batch failed has not changed the state."""
+    source, before, plain = tmp_path / "in", NEIGHBOURS.format("PREV(B.price)"), NEIGHBOURS.format("LAST(price)")
+    source.mkdir()
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+
+    def resumed(text: str, *rows: tuple[int, int]) -> None:
+        put(source, len(list(source.iterdir())), [{"symbol": "k0", "at": at, "n": at, "price": price, "f": None} for at, price in rows])
+        ran(spark.sql(text), tmp_path)
+
+    resumed(before, (1, 1), (2, 7), (20, 0))
+    checkpoint = tmp_path / "out.checkpoint"
+    later = next(checkpoint.glob("state/*/_sparkcep")) / "statements"
+    later.mkdir()
+    failed = later / str(1 + max(int(path.name) for path in checkpoint.glob("commits/[0-9]*")))
+    failed.write_text("[]")
+    resumed(before, (21, 2), (22, 1), (23, 7))
+    assert not failed.exists()
+    resumed(plain, (24, 8), (60, 0))
+    assert len(list(later.glob("[0-9]*"))) == 1
+    assert "(whether PREV and NEXT in MEASURES read neighbouring rows differs)" in not_started(spark.sql(before), checkpoint)
+    resumed(plain, (61, 2), (62, 0), (END, 0), (END + 100, 0))
+    resumed(plain, (END + 200, 0))
+    assert [(row.a, row.m) for row in spark.read.parquet(str(tmp_path / "out")).orderBy("a").collect()] == [(1, 2), (22, 2)]
+
+
 @pytest.mark.further
 def test_the_first_rows_and_the_first_matches(spark, tmp_path):
     """LIMIT below a clause: the rows that came first are searched, and the watermark moves on by all. LIMIT above: that many are

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from sparkcep.clause.parser import parse_clause
-from sparkcep.compiler.stream_rules import check_stream, different, kept, warnings
+from sparkcep.compiler.stream_rules import NEEDED, check_stream, different, kept, warnings
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.reach import Reach
@@ -69,6 +69,33 @@ def test_other_conditions_on_types_are_no_other_statement():
 @pytest.mark.parametrize("old, new", SAME)
 def test_other_measures_and_places_are_no_other_statement(old, new):
     assert BEFORE.count(old) == 1 and compared(BEFORE.replace(old, new)) == []
+
+
+PREFILTERED = (
+    "PARTITION BY k ORDER BY ts MEASURES {} AS m, LAST(v) AS n EVENT SELECTION SKIP TILL NEXT MATCH "
+    "PATTERN (A B) WINDOW INTERVAL '1' MINUTE DEFINE A AS v = 1, B AS v = 2"
+)
+DROPS = {NEEDED: "((v = 1)) OR ((v = 2))"}
+NEIGHBOURS = "whether PREV and NEXT in MEASURES read neighbouring rows"
+
+
+@pytest.mark.parametrize(
+    "before, dropped, now, drops, what",
+    [
+        ("FIRST(v)", DROPS, "PREV(B.v)", {}, [NEIGHBOURS]),
+        ("FIRST(v)", DROPS, "NEXT(A.v)", {}, [NEIGHBOURS]),
+        ("FIRST(v)", DROPS, "PREV(B.v) IS NULL AND PREV(CLASSIFIER(B))", {NEEDED: "true"}, [NEIGHBOURS]),
+        ("FIRST(v)", {}, "PREV(B.v)", {}, []),  # by the setting, all rows are retained
+        ("FIRST(v)", {NEEDED: "true"}, "PREV(B.v)", {}, []),
+        ("FIRST(v)", DROPS, "MAX(v)", {}, []),
+        ("PREV(B.v)", {}, "FIRST(v)", DROPS, []),  # a state with more rows is no matter
+        ("PREV(B.v)", {}, "NEXT(A.v)", {}, []),
+        ("FIRST(v)", {}, "FIRST(v)", DROPS, []),
+    ],
+)
+def test_rows_that_were_dropped_cannot_be_read(before, dropped, now, drops, what):
+    (first, texts_before), (second, texts) = stated(PREFILTERED.format(before)), stated(PREFILTERED.format(now))
+    assert different(first, second, texts_before | dropped, texts | drops) == what
 
 
 TOP = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z EVENT SELECTION SKIP TILL ANY MATCH {} PATTERN {} WINDOW INTERVAL '5' SECOND {} PREF MAX (A.x) TOP {} DEFINE A AS x = 1"

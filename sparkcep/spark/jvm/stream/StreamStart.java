@@ -53,7 +53,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * own rules see it. The second has the folder of the checkpoint.
  */
 public final class StreamStart extends Rule<LogicalPlan> {
-  public static final String STATEMENT = "_sparkcep/statement.json"; // next to an operator's state
+  public static final String STATEMENT = "_sparkcep/statement.json"; // next to an operator's state: that of the first micro-batch
+  public static final String LATER = "_sparkcep/statements/"; // next to it: a file for each micro-batch from which another statement ran
   private static final Pattern OPERATOR_NAME = Pattern.compile("\"operatorName\":\"([^\"]*)\""); // in Spark's metadata of a state
 
   private final org.apache.spark.sql.classic.SparkSession session;
@@ -130,12 +131,14 @@ public final class StreamStart extends Rule<LogicalPlan> {
   private ArrayNode before(Path checkpoint) {
     try {
       FileSystem files = checkpoint.getFileSystem(session.sessionState().newHadoopConf());
-      if (numbered(files, new Path(checkpoint, "commits")).isEmpty()) {
+      List<Path> commits = numbered(files, new Path(checkpoint, "commits"));
+      if (commits.isEmpty()) {
         return null;
       }
+      long next = Long.parseLong(commits.get(commits.size() - 1).getName()) + 1;
       ArrayNode found = JsonNodeFactory.instance.arrayNode();
       for (Path operator : numbered(files, new Path(checkpoint, "state"))) {
-        found.add(kept(files, operator));
+        found.add(kept(files, operator, next));
       }
       return found;
     } catch (IOException e) {
@@ -144,12 +147,14 @@ public final class StreamStart extends Rule<LogicalPlan> {
   }
 
   /**
-   * Returns the statement in the checkpoint next to the state of an operator. It has the {@code file}, its {@code text} (null if it
-   * is missing, "" if it cannot be read), and the {@code operator}'s name. The name distinguishes a missing file from a state that
-   * is not sparkcep's.
+   * Returns the statement that wrote the state of an operator before a micro-batch. It has the {@code file}, its {@code text}
+   * (null if it is missing, "" if it cannot be read), and the {@code operator}'s name. The name distinguishes a missing file from
+   * a state that is not sparkcep's.
    */
-  public static ObjectNode kept(FileSystem files, Path operator) throws IOException {
-    Path statement = new Path(operator, STATEMENT);
+  public static ObjectNode kept(FileSystem files, Path operator, long batchId) throws IOException {
+    // a statement whose first micro-batch failed has not changed the state
+    Path statement = numbered(files, new Path(operator, LATER)).stream().filter(path -> Long.parseLong(path.getName()) < batchId)
+        .reduce((one, later) -> later).orElse(new Path(operator, STATEMENT));
     String text = null;
     try {
       text = read(files, statement);

@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.compiler.output_watermark import passed
-from sparkcep.compiler.stream_rules import kept
+from sparkcep.compiler.stream_rules import NEEDED, kept
 from sparkcep.engine.core.effort import SUMS, Totals
 from sparkcep.engine.stream.key_buckets import Layout
 from sparkcep.errors import UNSUPPORTED
@@ -54,7 +54,7 @@ from sparkcep.spark.stream.frames.worker import OUT, Job, Pieces, Rows, Search
 from sparkcep.spark.stream.progress import OBSERVED
 from sparkcep.spark.stream.restart_checks import STATE_FORMAT
 from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB, check_over_stream, wrong
-from sparkcep.sql.rewrite.rewrite import stream_input
+from sparkcep.sql.rewrite.rewrite import needed_rows, stream_input
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -205,7 +205,7 @@ class Frames:
         layout = Layout(tuple(shipped.names), tuple(map(shipped.names.index, plan.keys)), ordered, self.settings.stream_buckets)
         kinds = [f.dataType for f in (*shipped.fields, *order)]
         schema = arrow_schema(T.StructType([T.StructField(n, kind) for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]))
-        texts = {**dict(plan.inputs), **({LETTERS: "; ".join(f"{bit} {text}" for _, bit, text in plan.letters)} if plan.letters else {})}
+        texts = {**dict(plan.inputs), **({LETTERS: "; ".join(f"{bit} {text}" for _, bit, text in plan.letters)} if plan.letters else {}), NEEDED: needed_rows(plan)}
         columns = [[n, kind.simpleString()] for n, kind in zip([*layout.columns, *layout.order], kinds, strict=True)]
         statement = {"format": STATE_FORMAT, "plan": planned, "texts": json.dumps(texts), "where": "", "buckets": layout.buckets, "columns": columns}
         job = Job(planned, schema, layout, json.dumps(statement).encode())
