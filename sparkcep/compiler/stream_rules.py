@@ -6,6 +6,7 @@ with its statement here (:func:`different`).
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -18,10 +19,11 @@ from sparkcep.compiler.searches import (
     BUNDLED,
     COMPUTATIONS,
     EVERY,
+    PROXIES,
 )
 from sparkcep.compiler.strategy import Strategy, placed_strategy
 from sparkcep.errors import SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError
-from sparkcep.plan.extend.approx import ALL, BUNDLES
+from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.extend.budget import HISTORY, INTERVALS
 from sparkcep.plan.json import read
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
@@ -307,12 +309,13 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     found += [word for kind, word in _REPORTED.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
     if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
         found.append("MEASURES, with rows already reported under REPORT CHANGES")
-    if any(_around(now)) and not any(_around(before)) and texts_before.get(NEEDED, ALL_NEEDED) != ALL_NEEDED:  # rows that no variable accepts were dropped
-        found.append(_NEIGHBOURS)
-    if _back(now, now) > _back(before, now):  # the state lacks these rows
+    reach, reached = _around(now), _around(before)
+    dropped = texts_before.get(NEEDED, ALL_NEEDED) != ALL_NEEDED  # rows that no variable accepts
+    if any(reach) and not any(reached) and (dropped or _saves_gaps(now)):
+        found.append("whether PREV and NEXT in MEASURES read neighbouring rows")
+    if _back(now, now) > _back(before, now) or (reach.back > reached.back and _isolates(now)):  # the state lacks these rows
         found.append("how many rows PREV reads before a match")
-    bundled = (now.get("approximate") or {}).get("report") == BUNDLES
-    if bundled and _around(now).ahead > _around(before).ahead:  # and rows between those of a bundle's best match
+    if reach.ahead > reached.ahead and _holds_matches(now):  # these matches did not wait for the rows
         found.append("how many rows NEXT reads after a match")
     return list(dict.fromkeys(found))
 
@@ -327,9 +330,6 @@ def _placeless(value: object) -> object:
 
 # Measures that change the state: rows are searched in another way, positions are counted, or a number is saved for each row.
 _REPORTED = {"cnt": "MATCH_COUNT()", "graph": "MATCH_GRAPH()", "bundle_start": "BUNDLE_START()", "bundle_end": "BUNDLE_END()", "coverage": "COVERAGE()"}
-
-
-_NEIGHBOURS = "whether PREV and NEXT in MEASURES read neighbouring rows"
 
 
 def _top(plan: dict) -> int:
@@ -369,6 +369,28 @@ def _around(plan: dict) -> Reach:
     """The rows that a plan's measures reach, see :meth:`Reach.of_measures`."""
     found = [leaf["spec"].get("physical", 0) for leaf in plan.get("leaves", ()) if leaf["spec"]["kind"] in ("nav", "cls")]
     return Reach(max([0, *(-rows for rows in found)]), max([0, *found]))
+
+
+def _saves_gaps(plan: dict) -> bool:
+    """Whether the saved rows of a plan have gaps between them unless measures read neighbours."""
+    strategy = _strategy(plan)
+    return strategy.search == PROXIES or (strategy.search == BUDGETED and strategy.question == BUNDLED)
+
+
+def _isolates(plan: dict) -> bool:
+    """Whether the rows of a bundle's best match are saved with only those neighbours that measures read."""
+    strategy = _strategy(plan)
+    return strategy.question == BUNDLED and strategy.search not in (PROXIES, BUDGETED)
+
+
+def _holds_matches(plan: dict) -> bool:
+    """Whether the state of a plan has matches: those of bundles, and those that wait for their numbers under a BUDGET."""
+    strategy = _strategy(plan)
+    return strategy.question == BUNDLED or (strategy.search == BUDGETED and _numbered(plan) and plan["approximate"]["report"] == ALL)
+
+
+def _strategy(plan: dict) -> Strategy:
+    return placed_strategy(Plan.from_json(json.dumps(plan)))
 
 
 def _interval(micros: Fraction | int) -> str:

@@ -115,6 +115,18 @@ LAST_ROWS = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z{} EVENT SELECTION
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COMPLETE() AS c, MISSING() AS m", "", "APPROX 1 BUDGET 3 CHECKS"), []),
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COVERAGE() AS c", "", "APPROX 1 BUDGET 3 CHECKS"), ["COVERAGE()"]),
         ((", NEXT(LAST(x), 1) AS m", "", "APPROX 1 MATCH BUNDLES"), (", NEXT(LAST(x), 2) AS m", "", "APPROX 1 MATCH BUNDLES"), ["how many rows NEXT reads after a match"]),
+        (("", "", "APPROX 1"), (", NEXT(A.x) AS m", "", "APPROX 1"), [NEIGHBOURS]),
+        (("", "", "APPROX 1 PROXY MATCHES PER ERROR"), (", PREV(CLASSIFIER()) AS m", "", "APPROX 1 PROXY MATCHES PER ERROR"), [NEIGHBOURS]),
+        (("", "", "APPROX 1 MATCH BUNDLES"), (", PREV(CLASSIFIER()) AS m", "", "APPROX 1 MATCH BUNDLES"), [NEIGHBOURS]),
+        (("", "", "APPROX 1 MATCH BUNDLES BUDGET 3 CHECKS"), (", PREV(CLASSIFIER()) AS m", "", "APPROX 1 MATCH BUNDLES BUDGET 3 CHECKS"), [NEIGHBOURS]),
+        ((", PREV(x) AS m", "", "APPROX 1 MATCH BUNDLES"), (", PREV(CLASSIFIER(), 2) AS m", "", "APPROX 1 MATCH BUNDLES"), []),  # with PREV all rows between are retained
+        (
+            (", MATCH_NUMBER() AS n", "", "APPROX 1 ALL MATCHES BUDGET 3 CHECKS"), (", MATCH_NUMBER() AS n, NEXT(x) AS m", "", "APPROX 1 ALL MATCHES BUDGET 3 CHECKS"),
+            ["how many rows NEXT reads after a match"],
+        ),
+        ((", NEXT(A.x) AS m", "", "APPROX 1"), (", PREV(CLASSIFIER(), 2) AS m", "", "APPROX 1"), []),
+        (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", NEXT(A.x) AS m", "", "APPROX 1 BUDGET 3 CHECKS"), []),  # all rows of the last window are retained
+        (("", "", "APPROX 1 ALL MATCHES"), (", NEXT(A.x) AS m", "", "APPROX 1 ALL MATCHES"), []),
         (("", "", "APPROX 1 MATCH BUNDLES"), (", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ["BUNDLE_START()"]),
         ((", BUNDLE_START() AS s", "", "APPROX 1 MATCH BUNDLES"), ("", "", "APPROX 1 MATCH BUNDLES"), []),
     ],
@@ -123,6 +135,21 @@ def test_what_ends_at_a_row_is_another_statement(before, now, what):
     (first, texts), (second, _) = stated(LAST_ROWS.format(*before)), stated(LAST_ROWS.format(*now))
     found = different(first, second, texts, texts)
     assert [word for word in found if word != "EVENT SELECTION"] == what
+
+
+@pytest.mark.parametrize(
+    "before, now, what",
+    [
+        ("LAST(x)", "PREV(CLASSIFIER())", ["how many rows PREV reads before a match"]),
+        ("NEXT(LAST(x))", "NEXT(LAST(x), 2)", ["how many rows NEXT reads after a match"]),
+        ("NEXT(LAST(x), 2)", "NEXT(LAST(x))", []),
+    ],
+)
+def test_bundles_that_conditions_read_keep_single_rows(before, now, what):
+    """The rows of a best match are retained with the neighbours that measures read, and the rows between them are not."""
+    text = LAST_ROWS.format(", {} AS m", "", "APPROX 1 MATCH BUNDLES").replace("x = 1", "x = 1, B AS x > A.x")
+    (first, texts), (second, _) = stated(text.format(before)), stated(text.format(now))
+    assert different(first, second, texts, texts) == what
 
 
 @pytest.mark.parametrize(
