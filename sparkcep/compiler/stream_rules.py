@@ -307,6 +307,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
     found += [word for kind, word in _REPORTED.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
+    if _paced(now) and "allowed" in _kinds(before) ^ _kinds(now):  # a list of the state
+        found.append("CHECKS_ALLOWED()")
     if now.get("changes") and _placeless(before.get("leaves")) != _placeless(now.get("leaves")):
         found.append("MEASURES, with rows already reported under REPORT CHANGES")
     reach, reached = _around(now), _around(before)
@@ -348,6 +350,11 @@ def _compares(plan: dict) -> bool:
 
 def _kinds(plan: dict) -> set[str]:
     return {leaf["spec"]["kind"] for leaf in plan.get("leaves", ())}
+
+
+def _paced(plan: dict) -> bool:
+    """Whether a BUDGET limits time."""
+    return bool(((plan.get("approximate") or {}).get("budget") or {}).get("pace"))
 
 
 def _numbered(plan: dict) -> bool:

@@ -114,6 +114,13 @@ LAST_ROWS = "PARTITION BY k ORDER BY ts MEASURES LAST(ts) AS z{} EVENT SELECTION
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), ("", "", "APPROX 1 BUDGET 4 CHECKS"), ["APPROX"]),
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COMPLETE() AS c, MISSING() AS m", "", "APPROX 1 BUDGET 3 CHECKS"), []),
         (("", "", "APPROX 1 BUDGET 3 CHECKS"), (", COVERAGE() AS c", "", "APPROX 1 BUDGET 3 CHECKS"), ["COVERAGE()"]),
+        *(
+            (one, other, ["CHECKS_ALLOWED()"] * (budget != "3 CHECKS"))
+            for budget in ("INTERVAL '1' MICROSECOND PER ROW", "INTERVAL '1' MICROSECOND PER BATCH", "3 CHECKS")
+            for without, more in [(("", "", f"APPROX 1 BUDGET {budget}"), (", CHECKS_ALLOWED() AS c", "", f"APPROX 1 BUDGET {budget}"))]
+            for one, other in ((without, more), (more, without))
+        ),
+        ((", COVERAGE() AS c", "", "APPROX 1 BUDGET 3 CHECKS"), ("", "", "APPROX 1 BUDGET 3 CHECKS"), []),
         ((", NEXT(LAST(x), 1) AS m", "", "APPROX 1 MATCH BUNDLES"), (", NEXT(LAST(x), 2) AS m", "", "APPROX 1 MATCH BUNDLES"), ["how many rows NEXT reads after a match"]),
         (("", "", "APPROX 1"), (", NEXT(A.x) AS m", "", "APPROX 1"), [NEIGHBOURS]),
         (("", "", "APPROX 1 PROXY MATCHES PER ERROR"), (", PREV(CLASSIFIER()) AS m", "", "APPROX 1 PROXY MATCHES PER ERROR"), [NEIGHBOURS]),
