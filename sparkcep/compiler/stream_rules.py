@@ -304,6 +304,10 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         found.append("OVERALL")
     if _compares(before) != _compares(now):
         found.append("REPORT CHANGES")
+    elif _compares(now) and _top(before) != _top(now):
+        found.append("TOP")
+    elif _compares(now) and _listed(before, before) != _listed(now, before):
+        found.append("MEASURES or PREF, with rows already reported under REPORT CHANGES")
     if _numbered(now) and not _numbered(before):
         found.append("MATCH_NUMBER()")
     found += [word for kind, word in _REPORTED.items() if kind in _kinds(before) ^ _kinds(now) and (kind in ("cnt", "graph") or kind in _kinds(now))]
@@ -346,6 +350,17 @@ def _ranks_together(plan: dict) -> bool:
 def _compares(plan: dict) -> bool:
     """Whether a plan compares the lists of TOP k."""
     return (plan.get("ranking") or {}).get("changes") is not None
+
+
+def _listed(plan: dict, before: dict) -> list:
+    """The values in the lists of TOP k and their ranking, as far as the plan ``before`` has them.
+
+    Older versions did not store the texts that Spark computes of leaves.
+    """
+    computed = {name: plan["ranking"][name] for name in ("objectives", "score", "order")}
+    texts = [*computed["objectives"], computed["score"], *computed["order"], *(output["text"] for output in plan["outputs"])]
+    rest = {name: value for name, value in plan["ranking"].items() if name not in ("place", "overall", *computed)}  # OVERALL is compared apart
+    return [_placeless(plan["leaves"]), _placeless(rest), [untyped(text) for text in texts] if before["ranking"]["score"] else []]
 
 
 def _kinds(plan: dict) -> set[str]:

@@ -213,8 +213,10 @@ class Plan:
 
     def without_sql(self) -> Plan:
         """The plan as the table function needs it: without the texts that Spark computes outside."""
-        names, ranking = {leaf.name for leaf in self.leaves}, self.ranking
-        if ranking is not None:  # keep objectives that are leaves: the engine knows their types
+        names, ranking, outputs = {leaf.name for leaf in self.leaves}, self.ranking, self.time_output()
+        if ranking is not None and ranking.changes is not None:  # a stream that resumes compares its lists with those that it has reported
+            outputs = self.outputs
+        elif ranking is not None:  # keep objectives that are leaves: the engine knows their types
             ranking = ranking._replace(objectives=tuple(t for t in ranking.objectives if t in names), score="", order=())
         return replace(
             self,
@@ -222,6 +224,6 @@ class Plan:
             letters=tuple(letter._replace(text="") for letter in self.letters),
             ordered_inputs=tuple(column._replace(text="") for column in self.ordered_inputs),
             equal_keys=tuple(key._replace(tests=()) for key in self.equal_keys),
-            outputs=self.time_output(), words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), over_arrays=(), ranking=ranking,
+            outputs=outputs, words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), over_arrays=(), ranking=ranking,
             arcs=self.arcs and self.arcs._replace(table="", arrival=()), changes=self.changes and self.changes._replace(came=()),
         )

@@ -324,6 +324,40 @@ def test_another_changelog_is_told(old, new, what):
     assert different(before, now, texts, texts) == what
 
 
+LISTS = TOP.format("ALL MATCHES", "(A B)", SLIDE, 3).replace("AS z", "AS z, CHANGE() AS c").replace("TOP 3", "TOP 3 REPORT CHANGES")
+REPORTED = "MEASURES or PREF, with rows already reported under REPORT CHANGES"
+
+
+@pytest.mark.parametrize(
+    "old, new, what",
+    [
+        ("TOP 3", "TOP 4", ["TOP"]),
+        ("MAX (A.x)", "MIN (A.x)", [REPORTED]),
+        ("MAX (A.x)", "MAX (A.x * A.x)", [REPORTED]),
+        ("AS z", "AS z, MATCH_RANK() AS r", [REPORTED]),
+        ("AS z", "AS z, LAST(x) AS x", [REPORTED]),
+        (" REPORT CHANGES", "", ["REPORT CHANGES"]),
+        ("AS z", "AS y", []),
+        ("PATTERN", "\n\nPATTERN", []),
+    ],
+)
+def test_other_lists_do_not_fit_the_reported_changes(old, new, what):
+    assert LISTS.count(old) == 1
+    plans = [make_plan(parse_clause(text)) for text in (LISTS, LISTS.replace(old, new).replace(", CHANGE() AS c" * (not new), ""))]
+    before, now = (json.loads(plan.without_sql().to_json()) for plan in plans)
+    assert different(before, now, dict(plans[1].inputs), dict(plans[1].inputs)) == what
+
+
+def test_lists_of_an_older_version_resume():
+    """Its plan lacks the texts that Spark computes of leaves."""
+    plan = make_plan(parse_clause(LISTS))
+    now = json.loads(plan.without_sql().to_json())
+    older = now | {"outputs": [], "ranking": {name: value for name, value in now["ranking"].items() if name != "sequences"} | {"objectives": [], "score": "", "order": []}}
+    assert different(older, now, dict(plan.inputs), dict(plan.inputs)) == []
+    other = json.loads(make_plan(parse_clause(LISTS.replace("MAX (A.x)", "MAX (sum(x))"))).without_sql().to_json())
+    assert different(older, other, dict(plan.inputs), dict(plan.inputs)) == [REPORTED]
+
+
 @pytest.mark.parametrize("function, message", [("", "in a subquery below the clause"), ("middle", "middle is computed by Python")])
 def test_aggregates_that_are_not_computed_in_a_row(function, message):
     plan = make_plan(parse_clause(LAST_ROWS.format(", median(x) AS m", "", "")))
