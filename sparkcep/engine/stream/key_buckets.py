@@ -27,7 +27,7 @@ from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.engine.core.effort import Totals
 from sparkcep.engine.core.state_codec import NO_BYTES, damaged
-from sparkcep.engine.stream.keyed_stream import KeyedStream
+from sparkcep.engine.stream.keyed_stream import KeyedStream, order_names
 from sparkcep.errors import MatchRuntimeError
 
 LAYOUT, LAYOUT_UNCHECKED = 2, 1  # of a saved bucket: layout 2 has a header before the Arrow stream, layout 1 does not
@@ -65,7 +65,7 @@ class Layout:
     @property
     def order(self) -> list[str]:
         """The names of the columns of ORDER BY."""
-        return [f"order {i}" for i in range(self.ordered)]
+        return order_names(self.columns, self.ordered)
 
     def piece_schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of a piece: the engine's input and the ORDER BY expressions. ``schema``: of the incoming rows."""

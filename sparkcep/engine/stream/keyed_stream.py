@@ -12,7 +12,7 @@ the 9 bytes. If both are empty, so is the state.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +248,14 @@ class KeyedStream:
         """Output of rows without a time, which are in no match."""
         chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
         yield from self.engine.pipeline.in_no_match(chunk)
+
+
+def order_names(columns: Collection[str], ordered: int) -> list[str]:
+    """The names of so many columns of ORDER BY beside other columns. A user's column may have such a name."""
+    word = "order"
+    while any(f"{word} {i}" in columns for i in range(ordered)):
+        word += "_"
+    return [f"{word} {i}" for i in range(ordered)]
 
 
 def are_in_order(values: np.ndarray, offsets: np.ndarray) -> bool:

@@ -147,8 +147,10 @@ def _pieces(states: pa.Array) -> Iterator[tuple[int, int]]:
 def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: int) -> pa.Table:
     """Returns the plan's input columns and those of ORDER BY."""
     from sparkcep.columns.from_jvm import unpacked
+    from sparkcep.engine.stream.keyed_stream import order_names
 
-    count, names = len(sent), [*(name for name, *_ in columns), *_order_names(ordered)]
+    count, own_names = len(sent), [name for name, *_ in columns]
+    names = [*own_names, *order_names(own_names, ordered)]
 
     def own(batch: pa.RecordBatch) -> pa.RecordBatch:
         shipped = unpacked(pa.RecordBatch.from_arrays(batch.columns[:count], names=sent), [tuple(column) for column in columns])
@@ -157,10 +159,6 @@ def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: i
     # A batch without rows still has the columns.
     batches = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in rows.schema], names=rows.schema.names)]
     return pa.Table.from_batches([own(batch) for batch in batches])
-
-
-def _order_names(ordered: int) -> list[str]:
-    return [f"order {i}" for i in range(ordered)]
 
 
 def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int, schema: pa.Schema) -> KeyedStream:
@@ -186,8 +184,8 @@ def _engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str,
     from sparkcep.engine.factory import prepare
     from sparkcep.engine.stream.keyed_stream import KeyedStream
 
-    read, names = Plan.from_json(plan), _order_names(ordered)
-    own, arcs = pa.schema([field for field in schema if field.name not in names]), None
+    read, names = Plan.from_json(plan), schema.names[len(schema) - ordered :]
+    own, arcs = pa.schema(list(schema)[: len(schema) - ordered]), None
     if ARCS in dict(beside):
         journal = _read(dict(beside)[ARCS], ARCS)
         arcs = JournalArcs.of(prepare(read, with_table(read, own, journal.schema)), journal)
