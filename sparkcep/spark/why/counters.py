@@ -73,7 +73,7 @@ def sample(run: Run, asked: Input, question: Question, partitions: int, rows: in
         asked: the clause and its input.
         question: the clause taken apart.
         partitions: the most partitions.
-        rows: the most rows of each; of a longer partition, its first rows.
+        rows: the most rows of each; of a longer partition, its first rows. One more is fetched, which shows that there are more.
     """
     plan = question.plan
     keys = [text_of(plan, key.column) for key in plan.partition]
@@ -87,8 +87,11 @@ def sample(run: Run, asked: Input, question: Question, partitions: int, rows: in
         source = f"{source} LEFT SEMI JOIN ({chosen}) AS __chosen ON {equal}"
     order = ", ".join([_HASH, *(key.column for key in plan.partition), ROW])
     inner = f"SELECT {', '.join(computed)} FROM {source}"
-    found = run(f"{asked.names}SELECT * FROM ({inner}) WHERE {ROW} < {rows} ORDER BY {order} LIMIT {MOST_SAMPLED}").toArrow().combine_chunks()
+    found = run(f"{asked.names}SELECT * FROM ({inner}) WHERE {ROW} <= {rows} ORDER BY {order} LIMIT {MOST_SAMPLED}").toArrow().combine_chunks()
     table = found.drop_columns([_HASH])
     table = table.set_column(table.column_names.index(ROW), ROW, table[ROW].cast(pa.int64()))
     starts = pc.indices_nonzero(pc.equal(table[ROW], 0)).to_pylist()
-    return tuple(FrozenRows(question, table.slice(start, end - start)) for start, end in zip(starts, [*starts[1:], table.num_rows], strict=True))
+    sizes = [end - start for start, end in zip(starts, [*starts[1:], table.num_rows], strict=True)]
+    if table.num_rows == MOST_SAMPLED:
+        sizes[-1] += 1  # the last partition may have more rows
+    return tuple(FrozenRows(question, table.slice(start, min(size, rows)), size=size) for start, size in zip(starts, sizes, strict=True))

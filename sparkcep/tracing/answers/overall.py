@@ -27,7 +27,7 @@ from sparkcep.tracing.forms.lines import BAR, COUNTER, Line
 from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.sides import Side, has_sides, sides_of
-from sparkcep.tracing.rows.verify import compared, matches_changed, matches_of, traced
+from sparkcep.tracing.rows.verify import compared, matches_changed, traced
 from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 
@@ -74,7 +74,7 @@ class _Overall:
         """The answer for a pattern with ``&``: the number of matches, and how often each side matches by itself."""
         if any(side.differences() for part in sides for side in part):
             return unconfirmed(self.parts[0], words)
-        self.matches = sum(len(matches_of(self.question.plan, part.table)) for part in self.parts)
+        self.matches = sum(len(part.matches()) for part in self.parts)
         lines, rows = [self.first(), *self.counters()], sum(part.count for part in self.parts)
         if sides[0]:
             lines.append("Each side of & by itself:")
@@ -92,7 +92,7 @@ class _Overall:
             return self.sided(words, more, self.sides)
         self.matches = 0
         for part, trace in zip(self.parts, self.traces, strict=True):
-            engine = matches_of(self.question.plan, part.table)
+            engine = part.matches()
             if wrong := compared(trace, engine):
                 return untrue(part, words, traced(trace), engine, wrong)
             self.matches += len(engine)
@@ -233,7 +233,8 @@ class _Overall:
             refused = closest(part, search, ended, MOST_LATER)
             if not refused:
                 reasons = [reason for _, reason in search.next(ended) if reason]
-                ends[_ENDS[reasons[0] if reasons else "NEGATION" if search.pattern.negations else "ANCHOR"]] += 1
+                reason = reasons[0] if reasons else "NEGATION" if search.pattern.negations else "ANCHOR"
+                ends[_ENDS[reason] if reason != "PARTITION_END" or part.is_whole else "the sample ended"] += 1
                 continue
             wholes = [self.whole(part, ended, spot) for spot in refused]
             ends["a condition was NULL" if None in wholes else "a condition was false"] += 1

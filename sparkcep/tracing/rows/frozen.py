@@ -34,7 +34,7 @@ class FrozenRows:
         table: the rows: the plan's inputs, and the question's columns.
         first: the number of the first row in its partition. Every row is given by its number in the partition.
         count: the number after the last row.
-        size: the number of rows of the partition.
+        size: the number of rows of the partition; more than those of the table if the rest of it is not known.
         shown: the texts of further columns to show. The table has them under the names of :func:`shown_column`.
     """
 

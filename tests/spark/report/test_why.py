@@ -16,7 +16,7 @@ from sparkcep.cli import cli  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
 from sparkcep.spark.errors.exceptions import ClauseParseException  # noqa: E402
 from sparkcep.spark.session.session import sql_in  # noqa: E402
-from sparkcep.spark.why import ask  # noqa: E402
+from sparkcep.spark.why import ask, counters  # noqa: E402
 from sparkcep.tracing.search.trace import Trace  # noqa: E402
 from tests.selection import first, one_in, slow  # noqa: E402
 from tests.support.pages import check  # noqa: E402
@@ -357,6 +357,16 @@ def test_a_sample_of_partitions(spark):
     whole = sparkcep.why(spark, V)
     assert str(whole).startswith("1 match in 8 rows of 3 partitions.\n")
     assert whole.hints == ("Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",)
+
+
+def test_a_sample_of_a_long_partition(spark, monkeypatch):
+    """NEXT reads a row that is not fetched: the trace and the engine agree about the last row of the sample."""
+    text = "SELECT * FROM (SELECT id AS t FROM range(9)) MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS one PATTERN (A) DEFINE A AS NEXT(t) > t)"
+    for rows, found in ((3, "3 matches in 3 rows"), (8, "8 matches in 8 rows"), (9, "8 matches in 9 rows")):
+        assert str(sparkcep.why(spark, text, rows=rows)).startswith(f"{found} of 1 partition."), rows
+    monkeypatch.setattr(counters, "MOST_SAMPLED", 3)
+    assert str(sparkcep.why(spark, text.replace("A AS", "A AS t < 2 AND"))).split("\n")[0] == "2 matches in 3 rows of 1 partition. Sample: 1 of 1 partitions."
+    assert "They ended because the sample ended (3)." in str(sparkcep.why(spark, text.replace("(A)", "(A{3} B)")))
 
 
 CAST_TABLE = "VALUES (1, '9', TIMESTAMP'2026-01-01 10:00:00', 1.5D), (2, '10', TIMESTAMP'2026-01-02 10:00:00', 2.5D) AS t(id, code, ts, x)"
