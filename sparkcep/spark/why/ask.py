@@ -207,7 +207,7 @@ def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str,
     if at is None:
         return Why(words, True, EMPTY, (Reason("NO_SUCH_ROW"),), lines=(EMPTY,))
     first = f"No row of the clause's input fulfils {at}."
-    if found := filtered(run, asked, asked.sql, at, Values(level), view):
+    if found := filtered(run, asked, at, Values(level), view):
         lines = (f"{first} {found[0]}", *found[1:])
         return Why(words, True, lines[0], (Reason("FILTERED"),), lines=lines)
     look = f"Look at the input with: {asked.names}SELECT * FROM {asked.source}"

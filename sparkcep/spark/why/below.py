@@ -31,6 +31,6 @@ def left_out(run: Run, asked: Input, question: Question, totals: Totals, view: C
             continue
         tried += 1
         text = " ".join(question.scope.row_text(comparison.expr).split())
-        found = filtered(run, asked, asked.sql, text, Values("all"), view)
+        found = filtered(run, asked, text, Values("all"), view)
         if found:
             yield f"Hint: no row of the clause's input fulfils {text}. {found[0].removesuffix(':')}."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from sparkcep.clause.expressions import Expr, render
 from sparkcep.clause.parser import parse_clause
@@ -20,9 +20,11 @@ from sparkcep.spark.why.statement import Input
 from sparkcep.tracing.answers.values import Values, truth
 from sparkcep.tracing.conditions.collector import is_literal, sides_of
 from sparkcep.tracing.conditions.comparisons import combined, numbers, taken_apart
+from sparkcep.tracing.rows.local_times import values_of
 
 LEVELS = 5
 _CONDITION = "PATTERN (A) DEFINE A AS "
+_ROWS = "__rows"
 _STOPS = frozenset("JOIN GROUP LIMIT HAVING UNION INTERSECT EXCEPT MINUS OFFSET LATERAL PIVOT UNPIVOT TABLESAMPLE DISTINCT QUALIFY MATCH_RECOGNIZE".split())
 _ENDS = frozenset("ORDER SORT CLUSTER DISTRIBUTE WINDOW".split())
 
@@ -48,13 +50,12 @@ class _Query:
     of_view: bool = False
 
 
-def filtered(run: Run, asked: Input, sql: str, at: str, values: Values, view: Callable[[str], str]) -> list[str]:
+def filtered(run: Run, asked: Input, at: str, values: Values, view: Callable[[str], str]) -> list[str]:
     """The lines that say which WHERE leaves the rows out. Empty if the question cannot go down.
 
     Args:
         run: runs a statement.
         asked: the clause and its input.
-        sql: the statement.
         at: the condition on the rows.
         values: writes values of rows.
         view: returns the query of a view by its name, "" for a table.
@@ -67,7 +68,7 @@ def filtered(run: Run, asked: Input, sql: str, at: str, values: Values, view: Ca
         at = _below(at, query.named)
         if query.of_view:
             names = ""  # a view does not see the statement's CTEs
-        if query.where and (lines := _left_out(run, names, query, sql, at, values)) is not None:
+        if query.where and (lines := _left_out(run, names, query, asked, at, values)) is not None:
             return lines
         source = query.table
     return []
@@ -146,8 +147,8 @@ def _definitions(names: str) -> Iterator[tuple[str, str]]:
         i = close[opening] + 2
 
 
-def _left_out(run: Run, names: str, query: _Query, sql: str, at: str, values: Values) -> list[str] | None:
-    """The lines for a query whose table has such rows; None if it has none, or other columns."""
+def _left_out(run: Run, names: str, query: _Query, asked: Input, at: str, values: Values) -> list[str] | None:
+    """The lines for a query whose table has such rows. None if it has none, or other columns, or rows for which ``at`` fails."""
     clause_text = _CONDITION + query.where
     try:
         condition = parse_clause(clause_text).defines[0].condition
@@ -160,28 +161,42 @@ def _left_out(run: Run, names: str, query: _Query, sql: str, at: str, values: Va
         return len(found) - 1
 
     logic = taken_apart(condition, number)
+    parts, operands = (logic[1:], condition.bare().args) if logic[0] == "and" else ((logic,), (condition,))
     sides = [(i, side) for i, expr in enumerate(found) for side in sides_of(expr) if not is_literal(side)]
-    computed = [f"({expr.span.of(clause_text)}) AS __t{i}" for i, expr in enumerate(found)]
-    computed += [f"({side.span.of(clause_text)}) AS __s{j}" for j, (_, side) in enumerate(sides)]
-    try:
-        left = f"SELECT {', '.join(computed)} FROM {query.table} WHERE ({at})"
-        counted = run(f"{names}SELECT first(struct(*)) AS row, count(*) AS rows FROM ({left})").collect()[0]
-    except AnalysisException:  # the table has other columns
+    before = {i: [f"({operand.span.of(clause_text)})" for operand in operands[:k]] for k, part in enumerate(parts) for i in numbers(part)}
+
+    def computed(is_guarded: bool) -> Iterator[str]:
+        """The comparisons and their sides as columns. If guarded, only where the operands of AND before them are true."""
+        for name, i, expr in (*((f"__t{i}", i, expr) for i, expr in enumerate(found)), *((f"__s{j}", i, side) for j, (i, side) in enumerate(sides))):
+            text, guard = f"({expr.span.of(clause_text)})", " AND ".join(before[i])
+            yield f"IF({guard}, {text}, NULL) AS {name}" if is_guarded and guard else f"{text} AS {name}"
+
+    for is_guarded in (False, True):
+        left = f"SELECT {', '.join(computed(is_guarded))} FROM {query.table} WHERE ({at})"
+        try:
+            table = run(f"{names}SELECT row.*, rows AS {_ROWS} FROM (SELECT first(struct(*)) AS row, count(*) AS rows FROM ({left}))").toArrow()
+            break
+        except AnalysisException:  # the table has other columns
+            return None
+        except PySparkException:  # under ANSI a comparison can fail that AND guards
+            continue
+    else:
         return None
-    count = int(counted["rows"])
+    row = {name: values_of(table[name], asked.settings.zone)[0] for name in table.column_names}
+    count = row[_ROWS]
     if not count:
         return None
-    row = counted["row"].asDict()
-    table = query.table if "(" not in query.table else "its input"
-    line = f"line {position(sql, sql.find(query.at))[0]}" if query.at in sql else "a view"
+    source = query.table if "(" not in query.table else "its input"
+    line = f"line {position(asked.sql, asked.sql.find(query.at))[0]}" if query.at in asked.sql else "a view"
     does, them = ("One row of {} does", "it") if count == 1 else (f"{count:,} rows of {{}} do", "them")
-    lines = [f"{does.format(table)}; WHERE of {query.name} ({line}) leaves {them} out:"]
-    parts = logic[1:] if logic[0] == "and" else (logic,)
+    lines = [f"{does.format(source)}; WHERE of {query.name} ({line}) leaves {them} out:"]
     shown = []
     for part in parts:
         if combined(part, lambda i: row[f"__t{i}"]) is not True:
             for i in dict.fromkeys(numbers(part)):
                 swaps = {side.span: values.text(row[f"__s{j}"]) for j, (of, side) in enumerate(sides) if of == i}
                 shown.append((" ".join(found[i].span.of(clause_text).split()), " ".join(render(clause_text, found[i], swaps).split()), truth(row[f"__t{i}"])))
+            if is_guarded:
+                break  # the operands after it are not computed
     texts, middles = (max((len(one[i]) for one in shown), default=0) for i in range(2))
     return lines + [f"  {text:<{texts}}  {'' if values.redact == 'all' else f'{middle:<{middles}}  '}{found}" for text, middle, found in shown]

@@ -414,6 +414,20 @@ def test_rows_that_a_where_leaves_out(spark):
     assert str(sparkcep.why(spark, joined, at="day = 4")).split("\n")[1].startswith("Look at the input with: SELECT * FROM (SELECT t.* FROM ticks t JOIN")
 
 
+def test_a_where_that_guards_a_comparison(spark):
+    """Under ANSI a cast fails for a row that WHERE leaves out. The answer shows the part of WHERE before the cast."""
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW raw AS SELECT * FROM VALUES (1, 'num', '10'), (2, 'num', '20'), (4, 'text', 'abc') AS t(id, kind, txt)")
+    clause = "MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS one PATTERN (A) DEFINE A AS CAST(txt AS INT) > 100)"
+    why = sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM raw WHERE kind = 'num') {clause}")
+    assert str(why).startswith("No match in 2 rows of 1 partition.") and not [hint for hint in why.hints if "fulfils" in hint]
+    text = f"SELECT * FROM (SELECT * FROM raw WHERE kind = 'num' AND CAST(txt AS INT) > 0) {clause}"
+    assert str(sparkcep.why(spark, text, at="id = 4")).split("\n") == [
+        "No row of the clause's input fulfils id = 4. One row of raw does; WHERE of the subquery (line 1) leaves it out:",
+        "  kind = 'num'  'text' = 'num'  false",
+    ]
+    assert str(sparkcep.why(spark, text, at="CAST(txt AS INT) = 4")).split("\n")[1].startswith("Look at the input with: SELECT * FROM (SELECT * FROM raw WHERE")
+
+
 def test_rows_that_a_where_of_a_view_leaves_out(spark):
     """The question goes down through views, renamed columns included. The view's own WHERE is named."""
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW ticks AS SELECT * FROM VALUES (1, 5, 2000), (4, 6, 900) AS t(day, price, volume)")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import math
 import json
+import math
 import textwrap
 from dataclasses import replace
 
