@@ -84,7 +84,7 @@ def sample(run: Run, asked: Input, question: Question, partitions: int, rows: in
         named = ", ".join(f"{key} AS __of{i}" for i, key in enumerate(keys))
         chosen = f"SELECT {named} FROM {asked.source} GROUP BY {', '.join(keys)} ORDER BY {hashed} LIMIT {partitions}"
         equal = " AND ".join(f"{key} <=> __chosen.__of{i}" for i, key in enumerate(keys))
-        source = f"{source} LEFT SEMI JOIN ({chosen}) AS __chosen ON {equal}"
+        source = f"{source} WHERE EXISTS (SELECT * FROM ({chosen}) AS __chosen WHERE {equal})"  # no join may follow a LATERAL VIEW
     order = ", ".join([_HASH, *(key.column for key in plan.partition), ROW])
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     found = run(f"{asked.names}SELECT * FROM ({inner}) WHERE {ROW} <= {rows} ORDER BY {order} LIMIT {MOST_SAMPLED}").toArrow().combine_chunks()

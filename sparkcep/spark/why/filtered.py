@@ -84,21 +84,24 @@ def _below(at: str, named: Mapping[str, str]) -> str:
 
 
 def _inner(source: str, names: str, view: Callable[[str], str]) -> _Query | None:
-    """The query of one table that makes a source; None for a table, and for a query of another form."""
+    """The query of one table that makes a source; None for a table, a join, and a query of another form."""
     tokens = [token for token in tokenize(source) if token.kind != END]
     close = matching(tokens)
     name, of_view = "the subquery", False
     if tokens and tokens[0].text == "(" and 0 in close:
-        text = source[tokens[0].end : tokens[close[0]].start]
+        last = close[0]
+        text = source[tokens[0].end : tokens[last].start]
     elif tokens and tokens[0].kind in (WORD, QUOTED):
         name = name_of(tokens[0])
         last = next((i for i in range(0, len(tokens), 2) if i + 1 == len(tokens) or tokens[i + 1].text != "."), 0)
         text = dict(_definitions(names)).get(name.lower(), "") if not last else ""
-        if not text:
-            name = source[tokens[0].start : tokens[last].end]
-            text, of_view = view(name), True
     else:
         return None
+    if not _is_alias(tokens[last + 1 :]):
+        return None
+    if not text:
+        name = source[tokens[0].start : tokens[last].end]
+        text, of_view = view(name), True
     inner = [token for token in tokenize(text) if token.kind != END]
     if not inner or inner[0].upper != "SELECT":
         return None
@@ -115,6 +118,12 @@ def _inner(source: str, names: str, view: Callable[[str], str]) -> _Query | None
     condition = text[inner[where + 1].start : inner[end - 1].end] if where < end - 1 else ""
     named = dict(_named(text, inner[1:begin]))
     return _Query(name, text, text[inner[begin + 1].start : inner[where - 1].end], condition, named, of_view)
+
+
+def _is_alias(tokens: list[Token]) -> bool:
+    """Whether the tokens after a table are its alias, without columns, or none. Others are those of a join, a sample or a call."""
+    name = tokens[1:] if tokens and tokens[0].upper == "AS" else tokens
+    return not tokens or (len(name) == 1 and name[0].kind in (WORD, QUOTED))
 
 
 def _named(text: str, tokens: list[Token]) -> Iterator[tuple[str, str]]:

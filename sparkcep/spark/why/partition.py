@@ -142,7 +142,7 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
     if at is not None and plan.partition:
         keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
         equal = " AND ".join(f"{text_of(plan, key.column)} <=> __asked.__of{i}" for i, key in enumerate(plan.partition))
-        source = f"{source} LEFT SEMI JOIN (SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked ON {equal}"
+        source = f"{source} WHERE EXISTS (SELECT * FROM (SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked WHERE {equal})"
     query = f"SELECT {', '.join(computed)} FROM {source}"
     found = run(asked.names + (_part(query, question, rows) if located.in_part else query)).toArrow()
     if located.in_part and found.num_rows > rows:

@@ -412,6 +412,17 @@ def test_rows_that_a_where_leaves_out(spark):
     assert str(sparkcep.why(spark, two, at="day = 4")).split("\n")[0].endswith("One row of ticks does; WHERE of a (line 1) leaves it out:")
     joined = f"SELECT * FROM (SELECT t.* FROM ticks t JOIN ticks u ON t.day = u.day WHERE t.volume > 1000) {clause}"
     assert str(sparkcep.why(spark, joined, at="day = 4")).split("\n")[1].startswith("Look at the input with: SELECT * FROM (SELECT t.* FROM ticks t JOIN")
+    with_names = "WITH v AS (SELECT * FROM ticks WHERE price > 0) SELECT * FROM v JOIN (SELECT 1 AS day) USING (day)"  # the join leaves the row out
+    assert str(sparkcep.why(spark, f"{with_names} {clause}", at="day = 4")).split("\n")[1] == f"Look at the input with: {with_names}"
+    assert str(sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM ticks WHERE volume > 1000) AS t {clause}", at="day = 4")) == E15
+
+
+def test_partitions_of_a_lateral_view(spark):
+    """No join may follow a LATERAL VIEW, so the rows of the partition are found without one."""
+    table = "(SELECT * FROM VALUES (1, array(1, 2, 3)), (2, array(5, 4)) AS t(k, a)) LATERAL VIEW explode(a) v AS x"
+    text = f"SELECT * FROM {table} MATCH_RECOGNIZE (PARTITION BY k ORDER BY x MEASURES 1 AS one PATTERN (A B C) DEFINE B AS x > A.x)"
+    assert str(sparkcep.why(spark, text, at="x = 4")).startswith("Row 1 (x 4) of k = 2 is in no match.\nNo match starts here. The run that got farthest took rows 1-2: A B.")
+    assert str(sparkcep.why(spark, text)).startswith("1 match in 5 rows of 2 partitions.")
 
 
 def test_a_where_that_guards_a_comparison(spark):
