@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sparkcep.compiler.conditions.bytecode import TOTAL
+
 
 def call_text(name: str, texts: Sequence[str]) -> str:
     """The text of an operator or function that the engine computes itself, given the texts of its operands."""
+    name = "+" if name == TOTAL else name
     match name:
         case "if":
             branches = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(texts[:-1:2], texts[1::2], strict=False))

@@ -149,8 +149,14 @@ def _shape(expr: Expr) -> object:
 
 
 def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
-    """The largest parts of ``expr`` that read columns and cannot fail. Inside a lambda only the columns are returned."""
+    """The largest parts of ``expr`` that read columns and cannot fail. Inside a lambda only the columns are returned.
+
+    A subquery is one part, because Spark computes it below the engine, where its outer columns are.
+    """
     expr = expr.bare()
+    if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
+        yield expr
+        return
     inner = list(_columns(expr, stars=True))
     if not inner:
         return

@@ -27,6 +27,7 @@ from sparkcep.plan.scope import (
     LIST_CHANGE,
     NAVIGATIONS,
     OF_MATCHES,
+    RANDOM_CALL,
     RANKED,
     SCORE_CALL,
     SLIDING,
@@ -355,17 +356,14 @@ class MeasureSplitter:
 
         If it may fail, Spark computes it above the engine, only for the rows that are read.
         """
-        if not self._computed_above(body):
-            return self._value(row, self.scope.row_text(body))
+        text = self.scope.row_text(body)
+        if not fallible.may_fail(body, self.ansi) or RANDOM_CALL.search(text):  # all rows of a match have one random number
+            return self._value(row, text)
         return self._if_any(row, body, {part.span: self._value(row, self.scope.row_text(part)) for part in fallible.pieces(body, self.ansi)})
 
     def _if_any(self, row: Row, body: Expr, swaps: dict[Span, str]) -> str:
         """SQL for an expression over columns of a row, NULL without the row."""
         return f"IF({self._value(row, 'true')}, {render_values(self.scope.text, body, swaps)}, NULL)"
-
-    def _computed_above(self, body: Expr) -> bool:
-        """Whether Spark computes an expression above the engine. It computes subqueries below, where their outer columns are."""
-        return fallible.may_fail(body, self.ansi) and not any(node.op == "subquery" for node in body.walk())
 
     # -- aggregates -----------------------------------------------------------------------------------------
 
@@ -421,8 +419,7 @@ class MeasureSplitter:
         column = keep = None
         of_labels = bool(agg.arguments) and self._is_of_labels(agg)
         parts = (*agg.conditions, *(() if of_labels else agg.arguments))
-        above = not any(node.op == "subquery" for part in parts for node in part.walk())  # a subquery's outer columns are below
-        fails = [part for part in parts if above and fallible.may_fail(part, self.ansi)]
+        fails = [part for part in parts if fallible.may_fail(part, self.ansi)]
         catcher = fallible.catcher(fails, self.ansi, self.scope.row_text)
 
         def computed(text: str) -> str:
@@ -487,7 +484,7 @@ class MeasureSplitter:
         for expr in (*agg.arguments, *agg.conditions):
             calls = list(scope.match_functions(expr))
             if not calls and not self._is_constant(expr):
-                for piece in fallible.pieces(expr, self.ansi) if self._computed_above(expr) else [expr]:
+                for piece in fallible.pieces(expr, self.ansi) if fallible.may_fail(expr, self.ansi) else [expr]:
                     place(piece, self.inputs.column(scope.row_text(piece)))
                 continue
             for call in calls:

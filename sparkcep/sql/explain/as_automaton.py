@@ -16,7 +16,6 @@ from sparkcep.clause.opaque_text import stretches
 from sparkcep.clause.printer import to_sql
 from sparkcep.clause.tokens import quote, tokenize
 from sparkcep.clause.tree import OMIT_EMPTY, SHOW_EMPTY, MatchClause
-from sparkcep.compiler.conditions.bytecode import TOTAL
 from sparkcep.compiler.net.gap_net import selection_automaton
 from sparkcep.compiler.registers.pattern_automaton import translated
 from sparkcep.errors import UNSUPPORTED, error_at
@@ -150,7 +149,7 @@ class _Printed:
         if name in ("cast", "try_cast"):
             of_sum = args[1].text.split(" ")[0] in OF_COLUMN  # the register it is assigned to has that type
             return self._text(args[0]) if of_sum else f"{name}({self._text(args[0])} AS {args[1].text})"
-        return call_text("+" if name == TOTAL else name, [self._text(arg) for arg in args])
+        return call_text(name, [self._text(arg) for arg in args])
 
 
 def _names(registers: Sequence[Register]) -> list[str]:

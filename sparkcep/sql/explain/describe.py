@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from sparkcep.clause.automaton import ROW
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW
 from sparkcep.compiler import searches as by
+from sparkcep.compiler.conditions.bytecode import TOTAL
 from sparkcep.compiler.net.net import E_NOT, E_VAR, Net
 from sparkcep.compiler.strategy import MAX_RANKED, Strategy, knows_scores, strategy_of
 from sparkcep.plan.extend.approx import ALL
@@ -638,7 +639,7 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){filtered}"
     if kind == "by":
         return f"{tree.which}_by({_set_text(tree.mask, variables)}: {tree.column or 'CLASSIFIER'}, {tree.key}){filtered}"
-    name, args = tree[1], [show(t, variables) for t in tree[2:]]
+    name, args = "+" if tree[1] == TOTAL else tree[1], [show(t, variables) for t in tree[2:]]
     if len(args) == 2 and not name[0].isalpha():
         return f"({args[0]} {name} {args[1]})"
     if name in ("and", "or"):

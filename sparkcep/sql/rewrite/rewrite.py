@@ -583,7 +583,7 @@ def subquery(
         call = f"(SELECT * EXCEPT ({OWN}) FROM {call} WHERE {owned(slices)})"
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         return _history(plan, call)
-    below, above = _by_rank(plan)
+    below, above = by_rank(plan)
     if steps is not None:
         rows = window_aggregates.in_windows(plan, call, _kept_leaves(plan))
     else:
@@ -661,7 +661,7 @@ def _without_rows(changes: ListChanges) -> str:
 
 def list_identity(plan: Plan, changes: ListChanges) -> list[str]:
     """Returns the columns that identify a match in the lists of its partition: with its rank if a measure reads the rank."""
-    return [*plan.key_texts(), changes.identity, *([RANK] if any(_RANK.search(text) for _, text in (*plan.outputs, *plan.aggregates, *plan.over_arrays)) else [])]
+    return [*plan.key_texts(), changes.identity, *([RANK] if _of_rank(plan) or any(_RANK.search(text) for _, text in plan.outputs) else [])]
 
 
 def _framed(ranking: Ranking) -> list[str]:
@@ -744,24 +744,36 @@ def _interval_of(months: str, kind: str) -> str:
     return f"CAST(make_ym_interval(0, CAST({months} AS INT)) AS {kind})"
 
 
-def _by_rank(plan: Plan) -> tuple[Plan, Plan]:
+def by_rank(plan: Plan) -> tuple[Plan, Plan]:
     """Returns the plan with the aggregates that are computed below the ranking, and with those that read the rank of their match.
 
     Those below the ranking come first, because a score may read them.
     """
+    of_rank = _of_rank(plan)
     below, above = (
         replace(
-            plan, over_arrays=tuple(column for column in plan.over_arrays if bool(_RANK.search(column.text)) == of_rank),
-            aggregates=tuple(column for column in plan.aggregates if bool(_RANK.search(column.text)) == of_rank),
+            plan, over_arrays=tuple(column for column in plan.over_arrays if (column.name in of_rank) == later),
+            aggregates=tuple(column for column in plan.aggregates if (column.name in of_rank) == later),
         )
-        for of_rank in (False, True)
+        for later in (False, True)
     )  # fmt: skip
-    if not above.aggregates and not above.over_arrays:
+    if not of_rank:
         return plan, above
-    below, above = (replace(part, arrays=tuple(array for array in plan.arrays if any(re.search(rf"\b{array.name}\b", text) for _, text in part.aggregates))) for part in (below, above))
+    below, above = (replace(part, arrays=tuple(array for array in plan.arrays if any(_reads(text, array.name) for _, text in part.aggregates))) for part in (below, above))
     below = replace(below, outputs=(*plan.outputs, *above.over_arrays, *above.arrays))
     kept = _kept_leaves(below)
     return below, replace(above, leaves=tuple(leaf for leaf in plan.leaves if leaf.name in kept))
+
+
+def _of_rank(plan: Plan) -> set[str]:
+    """Returns the names of the arrays, functions of arrays and aggregates that read the rank of their match."""
+    arrays = {name for name, text in plan.arrays if _RANK.search(text)}
+    found = {name for name, text in plan.aggregates if any(_reads(text, array) for array in arrays)}
+    return arrays | found | {name for name, text in (*plan.over_arrays, *plan.aggregates) if _RANK.search(text)}
+
+
+def _reads(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
 
 
 def _with_aggregates(plan: Plan, rows: str) -> str:
@@ -982,7 +994,9 @@ def _output(plan: Plan) -> list[str]:
         seen.add(name)
         keys.append(quote(key.name) if key.plain else f"{key.column} AS {quote(key.name)}")
         hidden.append(quote(key.name) if key.plain else key.column)
-    hidden += _kept_leaves(plan) + [column.name for column in (*plan.aggregates, *plan.over_arrays)] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
+    above = by_rank(plan)[1]  # without an aggregate above the ranking the leaves below it stay
+    leaves = [leaf.name for leaf in above.leaves] if above.over_arrays and not above.aggregates else _kept_leaves(plan)
+    hidden += leaves + [column.name for column in (*plan.aggregates, *plan.over_arrays)] + (["__matched"] if plan.rows == WITH_UNMATCHED else [])
     if plan.ranking:
         hidden += [*(f"__g{i}" for i in range(len(plan.ranking.objectives))), SCORE, *([RANK] if plan.ranking.top else [])]
     rest = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"

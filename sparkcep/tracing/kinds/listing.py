@@ -19,7 +19,7 @@ from sparkcep.plan.facts import shown
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN, Bound, Computed, Errors, Leaf, Plain, Ranking, Rows
 from sparkcep.plan.scope import RANK, SCORE
-from sparkcep.sql.rewrite.rewrite import ranked_by, scored, subquery
+from sparkcep.sql.rewrite.rewrite import by_rank, ranked_by, scored, subquery
 
 Compute: TypeAlias = Callable[[str, pa.Table], pa.Table]  # runs a query over a table, which the query names {matches}
 MOST = 1_000  # matches of a partition, with SLIDE of a window
@@ -168,9 +168,10 @@ def ranks_sql(plan: Plan, ranking: Ranking) -> str:
     """The query that computes the scores and ranks of the rows of ``{matches}``. A partition is ranked by itself."""
     start = [leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start"]
     rows = "{matches}"
-    if plan.aggregates or plan.over_arrays:
-        named = [*(leaf.name for leaf in plan.leaves), *(column.name for column in (*plan.aggregates, *plan.over_arrays)), _NUMBER, _PART]
-        unranked = replace(plan, rows=ONE_ROW, ranking=None, partition=(), outputs=tuple(Computed(name, name) for name in named))
+    below, _ = by_rank(plan)  # a score cannot read the rank
+    if below.aggregates or below.over_arrays:
+        named = [*(leaf.name for leaf in plan.leaves), *(column.name for column in (*below.aggregates, *below.over_arrays)), _NUMBER, _PART]
+        unranked = replace(below, rows=ONE_ROW, ranking=None, partition=(), outputs=tuple(Computed(name, name) for name in named))
         rows = subquery(unranked, "", frame=rows)
     alone = ranking._replace(overall=False)
     columns = [_NUMBER, *start, SCORE, *(f"__g{i}" for i in range(len(ranking.objectives)))]
