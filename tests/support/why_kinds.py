@@ -17,6 +17,7 @@ from sparkcep.tracing.answers.overall import Totals
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.kinds.arcs import question_of_arcs
 from sparkcep.tracing.kinds.kinds import explain_overall, explain_rows
+from sparkcep.tracing.kinds.listing import MATCHES
 from sparkcep.tracing.rows.frozen import FrozenRows
 from tests.support import why_examples
 from tests.support.why_examples import frozen, question
@@ -50,7 +51,7 @@ def compute(query: str, matches: pa.Table) -> pa.Table:
         columns = {name: [_stored(value) for value in matches[name].to_pylist()] for name in matches.column_names}
         database.execute(f"CREATE TABLE matches ({', '.join(columns)})")
         database.executemany(f"INSERT INTO matches VALUES ({', '.join('?' * len(columns))})", zip(*columns.values(), strict=True))
-        found = database.execute(query.replace("{matches}", "matches"))
+        found = database.execute(query.replace(MATCHES, "matches"))
         names = [column[0] for column in found.description]
         return pa.table({name: pa.array(values) for name, values in zip(names, zip(*found.fetchall(), strict=True), strict=True)})
     finally:

@@ -30,7 +30,7 @@ from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import LEVELS, Values
 from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.kinds.kinds import explain_overall, explain_rows
-from sparkcep.tracing.kinds.listing import Compute
+from sparkcep.tracing.kinds.listing import MATCHES, Compute
 from sparkcep.tracing.search.trace import MAX_STEPS
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def why(
         return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
 
     def compute(query: str, matches: pa.Table) -> pa.Table:
-        return sql_in(session, query, matches=session.createDataFrame(matches)).toArrow()
+        return sql_in(session, unformatted(query, [MATCHES]), args, **{MATCHES: session.createDataFrame(matches)}).toArrow()
 
     def view(name: str) -> str:
         found = view_of(session, run, name)

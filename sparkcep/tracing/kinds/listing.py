@@ -21,7 +21,8 @@ from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN, Bound, Computed, 
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.sql.rewrite.rewrite import by_rank, ranked_by, scored, subquery
 
-Compute: TypeAlias = Callable[[str, pa.Table], pa.Table]  # runs a query over a table, which the query names {matches}
+Compute: TypeAlias = Callable[[str, pa.Table], pa.Table]  # runs a query over a table, which the query names MATCHES
+MATCHES = "__w_matches"
 MOST = 1_000  # matches of a partition, with SLIDE of a window
 LIMITS = {"max_steps": 100_000_000, "max_matches": 200_000}  # of a search that lists matches
 _MATCH, _VECTOR, _LABELS, _ERRORS, _MISSING, _KIND, _NUMBER, _PART, _PLACE = "__w_match", "__w_vector", "__w_labels", "__w_errors", "__w_missing", "__w_kind", "__w_number", "__w_part", "__w_place"
@@ -165,9 +166,9 @@ def _best(matches: list[Listed], top: int) -> list[Listed]:
 
 
 def ranks_sql(plan: Plan, ranking: Ranking) -> str:
-    """The query that computes the scores and ranks of the rows of ``{matches}``. A partition is ranked by itself."""
+    """The query that computes the scores and ranks of the rows of :data:`MATCHES`. A partition is ranked by itself."""
     start = [leaf.name for leaf in plan.leaves if leaf.spec.kind == "window_start"]
-    rows = "{matches}"
+    rows = MATCHES
     below, _ = by_rank(plan)  # a score cannot read the rank
     if below.aggregates or below.over_arrays:
         named = [*(leaf.name for leaf in plan.leaves), *(column.name for column in (*below.aggregates, *below.over_arrays)), _NUMBER, _PART]

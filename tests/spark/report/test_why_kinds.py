@@ -30,6 +30,13 @@ def test_scores_that_spark_computes(spark):
     assert f"  rank 1  score {score!r}  rows 3-4 (A B)" in str(why).split("\n")
 
 
+@pytest.mark.parametrize("preference, args", [(":w * (B.price - A.price)", {"w": 2}), ("? * (B.price - A.price)", [2]), ("IF(B.symbol RLIKE '^[A-Z]{1}$', 2, 0)", None)])
+def test_parameters_and_braces_in_an_objective(spark, preference, args):
+    clause = f"ORDER BY day MEASURES MATCH_SCORE() AS score PATTERN (A B) PREF MAX ({preference}) TOP 2 DEFINE B AS B.price - A.price = 1"
+    why = sparkcep.why(spark, f"SELECT * FROM {TICKS} MATCH_RECOGNIZE (PARTITION BY symbol {clause})", at="symbol = 'A' AND day = 1", args=args)
+    assert why.verified and any(line.startswith("  rank 1  score  2") or "score 2" in line for line in str(why).split("\n")), str(why)
+
+
 def test_several_partitions(spark):
     clause = "PARTITION BY symbol ORDER BY day MEASURES MATCH_SCORE() AS score PATTERN (A B) PREF MAX (B.price - A.price) TOP 1 {}"
     lines = str(sparkcep.why(spark, f"SELECT * FROM {TICKS} MATCH_RECOGNIZE ({clause.format('')})")).split("\n")
