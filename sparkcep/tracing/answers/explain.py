@@ -58,6 +58,7 @@ MOST_SHOWN = 40  # rows with the columns of ``show``
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
 MOST_MATCHES = 10  # with a row that are listed
+_ONLY_EMPTY = "Only an empty match starts here, and ALL MATCHES does not report it."
 
 
 @dataclass(frozen=True)
@@ -485,7 +486,7 @@ class _Explainer(Names):
         if search is not None and search.match is not None and not search.match.rows:
             self.reasons.append(Reason("EMPTY_MATCH", row + 1, row + 1))
             empty = "The match that starts here is empty: the pattern prefers to take no row, or can take none."
-            lines.append("Only an empty match starts here, and ALL MATCHES does not report it." if self.trace.pattern.reports_all else empty)
+            lines.append(_ONLY_EMPTY if self.trace.pattern.reports_all else empty)
         elif search is not None and search.match is None:
             lines += self.start(row)
         lines += self.as_later(row)
@@ -538,16 +539,7 @@ class _Explainer(Names):
         taken = f"takes {row_spans(match.rows)}: {self.labels(match.variables)}" if match.variables else f"is empty, at row {match.start + 1}"
         lines = [f"{head} is not in match {match.number}, which {taken}."]
         if row < match.start:
-            lines.append("It lies before the match's first row. A match starts at the earliest row where one is found:")
-            search = self.trace.searches.get(row)
-            if search is not None and search.match is None:
-                return lines + self.start(row, "  ")
-            if row in self.trace.passed:
-                self.reasons.append(Reason("AFTER_MATCH", row + 1, match.start + 1))
-                lines.append(f"  match {self.trace.passed[row]} has the row.")
-            elif search is not None and search.match is not None:
-                lines.append(f"  match {search.match.number} starts here.")
-            return lines
+            return lines + self._before(row, match)
         if self.trace.pattern.strategy != STRICT or self.trace.pattern.reports_all:
             return lines + self.skipping.not_in(row, match)
         search = self.trace.searches[match.start]
@@ -559,6 +551,26 @@ class _Explainer(Names):
         for other in sorted(decision.others, key=lambda other: not other.preferred):
             lines += self._could_follow(search, match, decision, other)
         return lines + self.other_way(search, match, row)
+
+    def _before(self, row: int, match: Match) -> list[str]:
+        """Why a match does not start earlier, at a row before its first one."""
+        search, before = self.trace.searches.get(row), "It lies before the match's first row."
+        if not self.trace.pattern.reports_all:
+            before += " A match starts at the earliest row where one is found:"
+        if search is not None and search.match is None:
+            return [before, *self.start(row, "  ")]
+        if search is None:
+            other = self.trace.matches[self.trace.passed[row] - 1]
+            self.reasons.append(Reason("AFTER_MATCH", row + 1, match.start + 1))
+            return [before, f"  match {other.number} {'has' if row in other.rows else 'passes over'} the row."]
+        numbers = [str(one.number) for one in self.trace.matches if one.start == row]
+        if not numbers:
+            return [before, *(f"  {line}" for line in (self.lost(row) if search.matches else [_ONLY_EMPTY]))]
+        if len(numbers) == 1:
+            return [before, f"  match {numbers[0]} starts here."]
+        if len(numbers) > MOST_MATCHES:
+            numbers[MOST_MATCHES:] = [f"{len(numbers) - MOST_MATCHES} more"]
+        return [before, f"  matches {', '.join(numbers[:-1])} and {numbers[-1]} start here."]
 
     def _could_follow(self, search: Search, match: Match, decision: Decision, other: Other) -> list[str]:
         name, row = self.question.name(other.variable), decision.row

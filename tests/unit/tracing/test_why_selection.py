@@ -39,6 +39,28 @@ def test_a_row_that_another_derivation_does_not_reach():
     assert [line.strip() for line in why.lines if "is not asked" in line] == [f"Y  {not_asked}"], str(why)
 
 
+@pytest.mark.parametrize(
+    "selection, letters, row, number, lines",
+    [
+        ("SKIP TILL ANY MATCH", "abab", 1, 3, ["It lies before the match's first row.", "  matches 1 and 2 start here."]),
+        ("SKIP TILL ANY MATCH", "a" + "b" * 13 + "ab", 1, 15, ["It lies before the match's first row.", "  matches 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 4 more start here."]),
+        ("SKIP TILL NEXT MATCH", "axbab", 2, 2, ["It lies before the match's first row. A match starts at the earliest row where one is found:", "  match 1 passes over the row."]),
+        ("SKIP TILL NEXT MATCH", "axbab", 3, 2, ["It lies before the match's first row. A match starts at the earliest row where one is found:", "  match 1 has the row."]),
+    ],
+)
+def test_a_row_before_a_match(selection, letters, row, number, lines):
+    asked = question(f"ORDER BY t EVENT SELECTION {selection} PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'")
+    why = explain(frozen(asked, ["t", "e"], list(enumerate(letters, 1)), "t"), Asked((row - 1,), number))
+    assert list(why.lines[1:]) == lines
+
+
+def test_a_row_before_a_match_that_is_lost():
+    """Under ALL MATCHES its match is not reported."""
+    asked = question("ORDER BY t AFTER MATCH SKIP PAST LAST ROW EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'")
+    why = explain(frozen(asked, ["t", "e"], list(enumerate("aabab", 1)), "t"), Asked((1,), 2))
+    assert why.lines[2].startswith("  Lost to match 1: rows 2-3 would match (A B), but match 1 is complete first (rows 1 and 3)")
+
+
 @pytest.mark.parametrize("order, rows", [("t NULLS LAST", [(1, "a"), (2, "x"), (None, "x")]), ("t DESC NULLS LAST", [(2, "a"), (1, "x"), (None, "x")])])
 def test_the_next_row_has_no_time(order, rows):
     """A row with a NULL time is after the rows of a WINDOW, at a distance that nobody knows."""
