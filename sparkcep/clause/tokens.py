@@ -130,6 +130,19 @@ def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dic
     return out
 
 
+def one_line(text: str) -> str:
+    """The text without comments and with one blank for several. Strings and quoted names stay as they are."""
+    parts: list[str] = []
+    end = 0
+    for token in tokenize(text):
+        if token.start > end:
+            between = text[end : token.start].strip()
+            parts.append(" " if not between or between.startswith(_COMMENTS) else between)
+        parts.append(text[token.start : token.end])
+        end = token.end
+    return "".join(parts).strip()
+
+
 def split_statements(text: str) -> list[str]:
     """The statements of ``text``, separated by ``;`` outside strings, comments and BEGIN ... END blocks."""
     return [span.of(text) for span in statement_spans(text)]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from sparkcep.clause.tokens import one_line
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.spark.configured import setting, settings_of
 from sparkcep.spark.errors.exceptions import ClauseParseException
@@ -210,8 +211,8 @@ def _no_row(run: Any, asked: Input, question: Asked, at: str | None, level: str,
     if found := filtered(run, asked, at, Values(level), view):
         lines = (f"{first} {found[0]}", *found[1:])
         return Why(words, True, lines[0], (Reason("FILTERED"),), lines=lines)
-    look = f"Look at the input with: {asked.names}SELECT * FROM {asked.source}"
-    return Why(words, True, first, (Reason("NO_SUCH_ROW"),), lines=(first, " ".join(look.split())))
+    look = one_line(f"{asked.names}SELECT * FROM {asked.source}")
+    return Why(words, True, first, (Reason("NO_SUCH_ROW"),), lines=(first, f"Look at the input with: {look}"))
 
 
 def _level(session: SparkSession, redact: str | None) -> str:

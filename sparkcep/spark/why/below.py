@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from sparkcep.clause.tokens import one_line
 from sparkcep.spark.why.filtered import filtered
 from sparkcep.spark.why.partition import Run
 from sparkcep.spark.why.statement import Input
@@ -30,7 +31,7 @@ def left_out(run: Run, asked: Input, question: Question, totals: Totals, view: C
         if counts is None or counts[0] or tried == MOST_TRIED or list(question.scope.match_functions(comparison.expr)):
             continue
         tried += 1
-        text = " ".join(question.scope.row_text(comparison.expr).split())
+        text = one_line(question.scope.row_text(comparison.expr))
         found = filtered(run, asked, text, Values("all"), view)
         if found:
             yield f"Hint: no row of the clause's input fulfils {text}. {found[0].removesuffix(':')}."

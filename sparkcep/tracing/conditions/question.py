@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.clause.expressions import Expr
-from sparkcep.clause.tokens import Span
+from sparkcep.clause.tokens import Span, one_line
 from sparkcep.clause.tree import SHOW_EMPTY, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.build import Draft, drafted
@@ -103,7 +103,7 @@ def question_of(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: f
         conditions[variable] = taken_apart(define.condition, lambda expr, top, variable=variable: collector.comparison(expr, variable, top))
     named: dict[str, str] = {}
     for node in (node for define in clause.defines for node in _columns(define.condition, draft.scope)):
-        text = " ".join(draft.scope.row_text(node).split())
+        text = one_line(draft.scope.row_text(node))
         named[text] = collector.column(f"({text})")
     inputs = (*draft.inputs.columns(), *clock_columns(stated, draft.plan, draft.scope))
     whole = draft.with_(inputs=inputs, ordered_inputs=splitter.ordered_inputs(), failing=splitter.failing()).plan

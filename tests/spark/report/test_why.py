@@ -417,6 +417,21 @@ def test_rows_that_a_where_leaves_out(spark):
     assert str(sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM ticks WHERE volume > 1000) AS t {clause}", at="day = 4")) == E15
 
 
+def test_blanks_in_names_and_strings(spark):
+    """They are part of them, also in the queries that find values and rows."""
+    table = "VALUES (1, 'a  b', 10), (2, 'a b', 5) AS t(day, status, `total  price`)"
+    clause = "MATCH_RECOGNIZE (ORDER BY day MEASURES 1 AS one PATTERN (A) DEFINE A AS {})"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW blanks AS SELECT * FROM {table}")
+    why = sparkcep.why(spark, f"SELECT * FROM blanks {clause.format('`total  price` > 10')}", at="day = 1")
+    assert why.verdict == "Row 1 (day 1) is in no match." and [name for name, _ in why.timelines[0].values] == ["day", "`total  price`"]
+    condition = "status = -- with two blanks\n'a  b'"
+    why = sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM blanks WHERE day > 2 OR status = 'a b') {clause.format(condition)}")
+    hint = "Hint: no row of the clause's input fulfils status = 'a  b'. One row of blanks does; WHERE of the subquery (line 1) leaves it out."
+    assert hint in why.hints
+    look = str(sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM blanks -- all\n WHERE status = 'a  b' LIMIT 1) {clause.format('true')}", at="day = 9")).split("\n")[1]
+    assert look == "Look at the input with: SELECT * FROM (SELECT * FROM blanks WHERE status = 'a  b' LIMIT 1)"
+
+
 def test_partitions_of_a_lateral_view(spark):
     """No join may follow a LATERAL VIEW, so the rows of the partition are found without one."""
     table = "(SELECT * FROM VALUES (1, array(1, 2, 3)), (2, array(5, 4)) AS t(k, a)) LATERAL VIEW explode(a) v AS x"

@@ -7,7 +7,7 @@ import sqlglot
 from sqlglot import exp
 
 from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser, render
-from sparkcep.clause.tokens import END, Span, split_statements, tokenize
+from sparkcep.clause.tokens import END, Span, one_line, split_statements, tokenize
 from sparkcep.errors import ClauseError
 
 EXPRESSIONS = [
@@ -124,3 +124,9 @@ def test_a_call_of_if_opens_no_block():
 def test_the_statement_if_opens_a_block(condition):
     block = f"IF {condition} THEN SELECT 1; IF {condition} THEN SELECT 2; ELSEIF {condition} THEN SELECT 3; ELSE IF {condition} THEN SELECT 4; END IF; END IF; END IF"
     assert [s.split()[0] for s in split_statements(f"BEGIN {block}; {block}; END; SELECT 2")] == ["BEGIN", "SELECT"]
+
+
+def test_one_line():
+    """Strings and quoted names keep their blanks, and a line comment does not take the rest with it."""
+    assert one_line(" status =  -- which\n 'a  b' /* c */ AND `total  price`>1.5D --end") == "status = 'a  b' AND `total  price`>1.5D"
+    assert one_line("a--b\n+c") == "a +c" and one_line("") == ""
