@@ -21,8 +21,9 @@ def local_time(micros: int, zone: str | None) -> datetime.datetime:
     if zone is None:
         return _EPOCH + datetime.timedelta(microseconds=micros)
     table = transitions(zone)
-    offset = datetime.timedelta(microseconds=int(table[max(int(np.searchsorted(table[:, 0], micros, side="right")) - 1, 0), 1]))
-    return (_EPOCH + datetime.timedelta(microseconds=micros) + offset).replace(tzinfo=datetime.timezone(offset))
+    offset = int(table[max(int(np.searchsorted(table[:, 0], micros, side="right")) - 1, 0), 1])
+    local = _EPOCH + datetime.timedelta(microseconds=micros + offset)  # the time in UTC may be of the year 0 or 10000
+    return local.replace(tzinfo=datetime.timezone(datetime.timedelta(microseconds=offset)))
 
 
 def values_of(column: pa.ChunkedArray | pa.Array, zone: str) -> list[Any]:

@@ -30,3 +30,13 @@ def test_times_without_a_zone_and_other_values_stay():
     assert local_time(0, None) == datetime.datetime(1970, 1, 1)
     naive = pa.array([datetime.datetime(2026, 1, 1)], pa.timestamp("us"))
     assert values_of(naive, "Asia/Kolkata") == naive.to_pylist() and values_of(pa.array([1, None]), "UTC") == [1, None]
+
+
+@pytest.mark.parametrize("zone, at", [("America/Los_Angeles", datetime.datetime(9999, 12, 31, 23, 59, 59)), ("Europe/Berlin", datetime.datetime(1, 1, 1))])
+def test_times_whose_instant_is_of_no_year(zone, at):
+    """The first and the last time, as tables have them for "always" and "never". In UTC they are of the year 0 or 10000."""
+    utc = (at - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+    offset = ZoneInfo(zone).utcoffset(at)
+    assert offset is not None
+    found = local_time(utc - offset // datetime.timedelta(microseconds=1), zone)
+    assert found.replace(tzinfo=None) == at and found - found == datetime.timedelta(0)
