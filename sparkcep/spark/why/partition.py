@@ -6,6 +6,7 @@ and the trace and the engine see them in this order.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from sparkcep.sql.rewrite.rewrite import letters_sql, order_text
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import ROW, WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
+from sparkcep.tracing.rows.local_times import values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,12 +78,14 @@ def locate(run: Run, asked: Input, question: Question, at: str | None, rows: int
     names = [key.column for key in plan.partition]
     group = f" GROUP BY {', '.join(names)}" if names else ""
     counts = f"SELECT {', '.join([*names, f'sum({_HITS}) AS {_HITS}', f'count(*) AS {_SIZE}'])} FROM ({inner}){group} HAVING sum({_HITS}) > 0"
-    found = run(f"{asked.names}SELECT * FROM ({counts}) ORDER BY {', '.join([f'{_HITS} DESC', *names])} LIMIT {_SHOWN_PARTITIONS}").collect()
+    table = run(f"{asked.names}SELECT * FROM ({counts}) ORDER BY {', '.join([f'{_HITS} DESC', *names])} LIMIT {_SHOWN_PARTITIONS}").toArrow()
+    columns = [values_of(table[name], plan.zone) for name in table.column_names]
+    found = [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
     if not found:
         return None
     if len(found) > 1:
         partitions = len(found) if len(found) < _SHOWN_PARTITIONS else run(f"{asked.names}SELECT count(*) FROM ({counts})").collect()[0][0]
-        raise _several(plan, [row.asDict() for row in found], partitions, at, redact)
+        raise _several(plan, found, partitions, at, redact)
     hits, size = int(found[0][_HITS]), int(found[0][_SIZE])
     if at is not None and hits > MOST_ROWS:
         raise ClauseError(WHY, f"at selects {hits:,} rows, and at most {MOST_ROWS} are explained. Add a condition, such as one on the ORDER BY key", sqlstate=SEMANTIC)
@@ -115,7 +119,7 @@ def _several(plan: Plan, found: list[dict[str, Any]], partitions: int, at: str |
         return ClauseError(WHY, f"{what} {partitions:,} partitions. {instead} {', '.join(key.name for key in plan.partition)}", sqlstate=SEMANTIC)
 
     def keys(row: dict[str, Any], named: bool) -> str:
-        texts = [(key.name, values.text(row[key.column])) for key in plan.partition]
+        texts = [(key.name, _literal(row[key.column], values.text(row[key.column]))) for key in plan.partition]
         return " AND ".join(f"{name} {'IS NULL' if text == 'NULL' and named else f'= {text}'}" if named else text for name, text in texts)
 
     listed = ", ".join(f"{keys(row, not i)}" + (f" ({row[_HITS]})" if at is not None else "") for i, row in enumerate(found))
@@ -124,6 +128,13 @@ def _several(plan: Plan, found: list[dict[str, Any]], partitions: int, at: str |
     if at is None:
         return ClauseError(WHY, f'The input has {partitions:,} partitions: {listed}{more}. Write at="{only}" and a condition on the row', sqlstate=SEMANTIC)
     return ClauseError(WHY, f"at selects rows of {partitions:,} partitions: {listed}{more}. Add AND {only}", sqlstate=SEMANTIC)
+
+
+def _literal(value: Any, text: str) -> str:
+    """A key in SQL. ``text``: the key as answers write it, which is SQL except for dates and times."""
+    if isinstance(value, datetime.datetime):
+        return f"{'TIMESTAMP_NTZ' if value.tzinfo is None else 'TIMESTAMP'}'{text}'"
+    return f"DATE'{text}'" if isinstance(value, datetime.date) else text
 
 
 def fetch(run: Run, asked: Input, question: Question, at: str | None, located: Located, rows: int, show: Sequence[str] = ()) -> tuple[FrozenRows, tuple[int, ...]]:

@@ -10,6 +10,7 @@ from typing import Any
 from sparkcep.errors import SEMANTIC, ClauseError, offered, printable
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows
+from sparkcep.tracing.rows.local_times import values_of
 from sparkcep.tracing.rows.machine import Failed
 
 LEVELS = ("", "values", "all")  # of redaction, weakest first
@@ -101,7 +102,7 @@ class Names:
 
     def key(self, column: str) -> Any:
         """The value of a key of the partition, None without rows."""
-        return self.rows.table[column][0].as_py() if self.rows.table.num_rows else None
+        return next(iter(values_of(self.rows.table[column].slice(0, 1), self.plan.zone)), None)
 
     def row(self, row: int) -> str:
         """A row with its first ORDER BY key."""

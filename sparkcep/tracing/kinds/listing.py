@@ -20,6 +20,7 @@ from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN, Bound, Computed, Errors, Leaf, Plain, Ranking, Rows
 from sparkcep.plan.scope import RANK, SCORE
 from sparkcep.sql.rewrite.rewrite import by_rank, ranked_by, scored, subquery
+from sparkcep.tracing.rows.local_times import values_of
 
 Compute: TypeAlias = Callable[[str, pa.Table], pa.Table]  # runs a query over a table, which the query names MATCHES
 MATCHES = "__w_matches"
@@ -145,7 +146,7 @@ def _scored(plan: Plan, ranking: Ranking, found: list[pa.Table], matches: list[l
     table = pa.concat_tables(parts).combine_chunks()  # Spark takes the first chunk alone
     table = table.append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))
     answered = compute(ranks_sql(plan, ranking), table).sort_by(_NUMBER)
-    columns = {name: answered[name].to_pylist() for name in answered.column_names}
+    columns = {name: values_of(answered[name], plan.zone) for name in answered.column_names}
     out: list[list[Listed]] = []
     number = 0
     for some in matches:

@@ -519,13 +519,37 @@ def test_data_frames_with_other_keys(spark):
         sparkcep.why(spark, V, clause=pattern)
 
 
-def test_times_have_the_clock_of_the_session(spark):
+@pytest.fixture
+def session_zone(spark):
+    """Sets the session's time zone for a test."""
     before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    try:
-        answer = sparkcep.why(spark, """
-            SELECT * FROM VALUES (TIMESTAMP'2026-11-01 00:30:00', 1), (TIMESTAMP'2026-11-01 01:30:00', 2) AS t(day, v)
-            MATCH_RECOGNIZE (ORDER BY day MEASURES LAST(v) AS v PATTERN (A B) DEFINE B AS day > TIMESTAMP'2026-11-01 02:00:00')""", at="v = 1")
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
+    yield lambda zone: spark.conf.set("spark.sql.session.timeZone", zone)
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_times_have_the_clock_of_the_session(spark, session_zone):
+    session_zone("America/New_York")
+    answer = sparkcep.why(spark, """
+        SELECT * FROM VALUES (TIMESTAMP'2026-11-01 00:30:00', 1), (TIMESTAMP'2026-11-01 01:30:00', 2) AS t(day, v)
+        MATCH_RECOGNIZE (ORDER BY day MEASURES LAST(v) AS v PATTERN (A B) DEFINE B AS day > TIMESTAMP'2026-11-01 02:00:00')""", at="v = 1")
     assert answer.verdict == "Row 1 (day 2026-11-01 00:30:00) is in no match." and "2026-11-01 01:30:00 > " in str(answer)
+
+
+def test_keys_and_windows_have_the_clock_of_the_session(spark, session_zone):
+    session_zone("Asia/Tokyo")
+    table = "VALUES (TIMESTAMP'2026-01-02 07:00:00', 1), (TIMESTAMP'2026-01-02 08:30:00', 2) AS t(ts, v)"
+    clause = "MATCH_RECOGNIZE (PARTITION BY date_trunc('{}', ts) ORDER BY v MEASURES 1 AS one PATTERN (A B C))"
+    why = sparkcep.why(spark, f"SELECT * FROM {table} {clause.format('DAY')}", at="v = 1")
+    assert why.verdict == "Row 1 (v 1) of date_trunc('DAY', ts) = 2026-01-02 00:00:00 is in no match."
+    hour = "date_trunc('HOUR', ts) = TIMESTAMP'2026-01-02 07:00:00'"
+    with pytest.raises(ClauseParseException, match=re.escape(f"Add AND {hour}")):
+        sparkcep.why(spark, f"SELECT * FROM {table} {clause.format('HOUR')}", at="v > 0")
+    assert sparkcep.why(spark, f"SELECT * FROM {table} {clause.format('HOUR')}", at=f"v > 0 AND {hour}").verified
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW clocks AS SELECT * FROM {table}")
+    lines = str(sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM clocks WHERE ts > TIMESTAMP'2026-01-02 08:00:00') {clause.format('DAY')}", at="v = 1")).split("\n")
+    assert lines[1] == "  ts > TIMESTAMP'2026-01-02 08:00:00'  2026-01-02 07:00:00 > TIMESTAMP'2026-01-02 08:00:00'  false"
+    ranked = """ORDER BY ts MEASURES WINDOW_START() AS since EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)
+        WINDOW INTERVAL '2' HOUR SLIDE INTERVAL '2' HOUR PREF MAX (B.v) TOP 1"""
+    text = f"SELECT * FROM {table} MATCH_RECOGNIZE ({ranked})".replace("07:00:00", "08:00:00")
+    (since,) = spark.sql(f"SELECT string(since) FROM ({text})").collect()[0]
+    assert sparkcep.why(spark, text, at="v = 1").verdict == f"Row 1 (ts 2026-01-02 08:00:00) is in match 1 of the window from {since} as A."
