@@ -15,7 +15,7 @@ from sparkcep.clause.printer import ROWS_TEXT, to_sql
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.spark.why.casts import casts
-from sparkcep.spark.why.partition import Run, row_columns, text_of, window_of
+from sparkcep.spark.why.partition import Run, joined, row_columns, text_of, window_of
 from sparkcep.spark.why.statement import Input
 from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.overall import MOST_COMPARISONS
@@ -84,7 +84,7 @@ def sample(run: Run, asked: Input, question: Question, partitions: int, rows: in
         named = ", ".join(f"{key} AS __of{i}" for i, key in enumerate(keys))
         chosen = f"SELECT {named} FROM {asked.source} GROUP BY {', '.join(keys)} ORDER BY {hashed} LIMIT {partitions}"
         equal = " AND ".join(f"{key} <=> __chosen.__of{i}" for i, key in enumerate(keys))
-        source = f"{source} WHERE EXISTS (SELECT * FROM ({chosen}) AS __chosen WHERE {equal})"  # no join may follow a LATERAL VIEW
+        source = joined(source, f"({chosen}) AS __chosen", equal)
     order = ", ".join([_HASH, *(key.column for key in plan.partition), ROW])
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     found = run(f"{asked.names}SELECT * FROM ({inner}) WHERE {ROW} <= {rows} ORDER BY {order} LIMIT {MOST_SAMPLED}").toArrow().combine_chunks()

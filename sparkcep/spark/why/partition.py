@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.clause.parser import parse_key
-from sparkcep.clause.tokens import WORD, tokenize
+from sparkcep.clause.tokens import WORD, matching, tokenize
 from sparkcep.clause.tree import NEXT_ROW
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.extend.unfinished import CLOCK, clock_text
@@ -153,7 +153,7 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
     if at is not None and plan.partition:
         keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
         equal = " AND ".join(f"{text_of(plan, key.column)} <=> __asked.__of{i}" for i, key in enumerate(plan.partition))
-        source = f"{source} WHERE EXISTS (SELECT * FROM (SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked WHERE {equal})"
+        source = joined(source, f"(SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked", equal)
     query = f"SELECT {', '.join(computed)} FROM {source}"
     found = run(asked.names + (_part(query, question, rows) if located.in_part else query)).toArrow()
     if located.in_part and found.num_rows > rows:
@@ -164,6 +164,23 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
     table = table.set_column(table.column_names.index(ROW), ROW, pa.array(range(table.num_rows), pa.int64()))
     hits = tuple(first + i for i, hit in enumerate(table[_ASKED].to_pylist()) if hit)
     return FrozenRows(question, table.drop_columns([_ASKED]), first, located.size if located.in_part else None, tuple(show)), hits
+
+
+def joined(source: str, chosen: str, equal: str) -> str:
+    """A clause's input without the partitions that are not chosen, as SQL after FROM.
+
+    Args:
+        source: the input.
+        chosen: a query of one row for each partition, with its alias.
+        equal: the condition that a row of the input is of such a partition.
+    """
+    tokens = tokenize(source)
+    close, i = matching(tokens), 0
+    while i < len(tokens):
+        if tokens[i].upper == "LATERAL" and tokens[i + 1].upper == "VIEW":  # no join may follow it
+            return f"{chosen}, {source} WHERE {equal}"
+        i = close.get(i, i) + 1
+    return f"{source} LEFT SEMI JOIN {chosen} ON {equal}"
 
 
 def margin(question: Question) -> int:

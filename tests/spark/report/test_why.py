@@ -359,6 +359,7 @@ def test_a_sample_of_partitions(spark):
     assert whole.hints == ("Hint: 1 row with a NULL key in PARTITION BY; such rows are one partition.",)
 
 
+@pytest.mark.further
 def test_a_sample_of_a_long_partition(spark, monkeypatch):
     """NEXT reads a row that is not fetched: the trace and the engine agree about the last row of the sample."""
     text = "SELECT * FROM (SELECT id AS t FROM range(9)) MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS one PATTERN (A) DEFINE A AS NEXT(t) > t)"
@@ -417,6 +418,7 @@ def test_rows_that_a_where_leaves_out(spark):
     assert str(sparkcep.why(spark, f"SELECT * FROM (SELECT * FROM ticks WHERE volume > 1000) AS t {clause}", at="day = 4")) == E15
 
 
+@pytest.mark.further
 def test_blanks_in_names_and_strings(spark):
     """They are part of them, also in the queries that find values and rows."""
     table = "VALUES (1, 'a  b', 10), (2, 'a b', 5) AS t(day, status, `total  price`)"
@@ -432,14 +434,16 @@ def test_blanks_in_names_and_strings(spark):
     assert look == "Look at the input with: SELECT * FROM (SELECT * FROM blanks WHERE status = 'a  b' LIMIT 1)"
 
 
+@pytest.mark.further
 def test_partitions_of_a_lateral_view(spark):
-    """No join may follow a LATERAL VIEW, so the rows of the partition are found without one."""
-    table = "(SELECT * FROM VALUES (1, array(1, 2, 3)), (2, array(5, 4)) AS t(k, a)) LATERAL VIEW explode(a) v AS x"
-    text = f"SELECT * FROM {table} MATCH_RECOGNIZE (PARTITION BY k ORDER BY x MEASURES 1 AS one PATTERN (A B C) DEFINE B AS x > A.x)"
-    assert str(sparkcep.why(spark, text, at="x = 4")).startswith("Row 1 (x 4) of k = 2 is in no match.\nNo match starts here. The run that got farthest took rows 1-2: A B.")
+    """No join may follow a LATERAL VIEW. A key has the name of a function, which a subquery would read instead."""
+    table = "(SELECT * FROM VALUES (1, array(1, 2, 3)), (2, array(5, 4)) AS t(user, a)) LATERAL VIEW explode(a) v AS x"
+    text = f"SELECT * FROM {table} MATCH_RECOGNIZE (PARTITION BY user ORDER BY x MEASURES 1 AS one PATTERN (A B C) DEFINE B AS x > A.x)"
+    assert str(sparkcep.why(spark, text, at="x = 4")).startswith("Row 1 (x 4) of user = 2 is in no match.\nNo match starts here. The run that got farthest took rows 1-2: A B.")
     assert str(sparkcep.why(spark, text)).startswith("1 match in 5 rows of 2 partitions.")
 
 
+@pytest.mark.further
 def test_a_where_that_guards_a_comparison(spark):
     """Under ANSI a cast fails for a row that WHERE leaves out. The answer shows the part of WHERE before the cast."""
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW raw AS SELECT * FROM VALUES (1, 'num', '10'), (2, 'num', '20'), (4, 'text', 'abc') AS t(id, kind, txt)")
@@ -535,6 +539,7 @@ def test_times_have_the_clock_of_the_session(spark, session_zone):
     assert answer.verdict == "Row 1 (day 2026-11-01 00:30:00) is in no match." and "2026-11-01 01:30:00 > " in str(answer)
 
 
+@pytest.mark.further
 def test_keys_and_windows_have_the_clock_of_the_session(spark, session_zone):
     session_zone("Asia/Tokyo")
     table = "VALUES (TIMESTAMP'2026-01-02 07:00:00', 1), (TIMESTAMP'2026-01-02 08:30:00', 2) AS t(ts, v)"

@@ -30,6 +30,7 @@ def test_scores_that_spark_computes(spark):
     assert f"  rank 1  score {score!r}  rows 3-4 (A B)" in str(why).split("\n")
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("preference, args", [(":w * (B.price - A.price)", {"w": 2}), ("? * (B.price - A.price)", [2]), ("IF(B.symbol RLIKE '^[A-Z]{1}$', 2, 0)", None)])
 def test_parameters_and_braces_in_an_objective(spark, preference, args):
     clause = f"ORDER BY day MEASURES MATCH_SCORE() AS score PATTERN (A B) PREF MAX ({preference}) TOP 2 DEFINE B AS B.price - A.price = 1"

@@ -18,6 +18,7 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.hints import Cast, Totals
 from sparkcep.tracing.answers.overall import overall
+from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import EVALUATION, Trace
 from tests.support.why_examples import EXAMPLES, Example, frozen, question, totals
@@ -368,6 +369,16 @@ def test_hints_about_anchors_and_windows(clause, hint):
     """Each is verified by the engine over the sample. A clause that matches gives none."""
     why = answered(Example("", f"ORDER BY t {clause}", "t v", "1 4; 2 5; 4 6; 7 7; 9 3", ""))
     assert [line for line in why.hints if line.startswith("Hint: without")] == ([hint] if hint else [])
+
+
+def test_a_partition_that_is_cut():
+    """NEXT of the last row reads one that is not there. The engine reads Spark's column then, like the trace."""
+    rows = frozen(question("ORDER BY t PATTERN (A{2} B?) DEFINE A AS NEXT(t) > t, B AS t > 9"), ["t"], [(t,) for t in range(6)], "t")
+    part = FrozenRows(rows.question, rows.table.slice(0, 4), size=5)
+    why = overall([part], totals(part), DEFAULT, words={})
+    assert why.verified and why.verdict == "2 matches in 4 rows of 1 partition."
+    part = FrozenRows(rows.question, rows.table.slice(0, 3), size=4)
+    assert "They ended because the sample ended (1)." in overall([part], totals(part), DEFAULT, words={}).lines
 
 
 @pytest.mark.further
