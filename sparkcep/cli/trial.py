@@ -8,16 +8,16 @@ letters replace the conditions that Spark computes for each row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from sparkcep.clause.nodes import Var, walk
 from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.printer import variable_text
 from sparkcep.clause.tokens import WORD, tokenize
 from sparkcep.clause.tree import SHOW_EMPTY, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.facts import tree_of
 from sparkcep.plan.plan import LETTERS, Plan
 
 _ROW = re.compile(r"(?P<letters>[^@\s]+)(@(?P<time>-?\d{1,18}))?")
@@ -111,12 +111,11 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
 def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
     if clause.automaton is not None or clause.pref is not None or clause.approx is not None and clause.approx.report == "BUNDLES":
         raise ClauseError("PREVIEW", "a preview over letters supports row patterns only. Automata, preferences and bundles read values: run the statement over a few rows instead")
-    variables = list(dict.fromkeys(node.name for node in walk(clause.pattern) if isinstance(node, Var)))
+    variables = tree_of(clause.pattern)[0]
     letters = list(rows.split() if isinstance(rows, str) else rows)
     read = [_row(row, variables) for row in letters]
-    known = {define.variable for define in clause.defines}
-    free = {v for v in variables if known and v not in known}
-    plan = make_plan(_over_letters(clause, [v for v in variables if v not in free]))
+    defined = {define.variable.lower() for define in clause.defines}
+    plan = make_plan(_over_letters(clause, [v for v in variables if not defined or v.lower() in defined]))
     found: dict[int, list[tuple[int, str]]] = {}
     for number, row, variable in _found(plan, read):
         taken = found.setdefault(number, [])
@@ -125,7 +124,7 @@ def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
     return Preview(tuple(letters), tuple(PreviewMatch(number, tuple(taken)) for number, taken in found.items()))
 
 
-def _row(text: str, variables: list[str]) -> tuple[set[str], int | None]:
+def _row(text: str, variables: Sequence[str]) -> tuple[set[str], int | None]:
     """Returns the variables that a row satisfies, and its time if it has one."""
     found = _ROW.fullmatch(text)
     if found is None:

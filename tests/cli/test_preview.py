@@ -41,6 +41,12 @@ def test_options_of_the_statement_hold():
     assert taken("PATTERN (A B C) APPROX 1 WINDOW 5", "A C") == ["1:A 2:C"]
 
 
+def test_the_case_of_a_variable_does_not_matter():
+    assert taken("PATTERN (down up+) DEFINE DOWN AS p < 1, UP AS p > 1", ". . .") == []
+    assert taken("PATTERN (down up+) DEFINE DOWN AS p < 1, UP AS p > 1", "DOWN up . up") == ["1:down 2:up"]
+    assert taken("A B | a", "A B a .") == ["1:A 2:B", "3:A"]
+
+
 @pytest.mark.parametrize(("text", "place"), [
     ("A ~B", (1, 3, "~B")),
     ("A B{3,2}", (1, 4, "{3,2}")),
