@@ -408,9 +408,9 @@ def _unfinished_everywhere(clause: MatchClause) -> Iterator[tuple[Span | None, s
     if clause.unfinished is None or clause.automaton is not None:
         return
     names, pattern = tree_of(clause.pattern)
-    first = first_variables(pattern)
+    first = {name.lower() for v, name in enumerate(names) if first_variables(pattern) >> v & 1}
     for node in nodes.walk(clause.pattern):
-        if not nullable(pattern) and isinstance(node, nodes.Var) and _is_any(clause, node) and first >> names.index(node.name) & 1:
+        if not nullable(pattern) and isinstance(node, nodes.Var) and _is_any(clause, node) and node.name.lower() in first:
             yield node.span, f"any row can be {node.name}, so every row outside of matches begins an unfinished match; add a condition for {node.name} to DEFINE"
             return
 
