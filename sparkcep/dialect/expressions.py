@@ -1,23 +1,24 @@
 """Converts expressions of the clause to sqlglot trees and back to text.
 
 ``dialect/clauses`` uses it. sparkcep's own reader parses the expression, so precedence is Spark's. Calls are anonymous nodes, so
-sqlglot never mistakes one function for another. A node remembers the text between its parts. It is printed with that text while
-its parts are unchanged; sqlglot prints changed and new nodes.
+sqlglot never mistakes one function for another. A node remembers the text between its parts. It is printed with that text while it
+is unchanged, also below changed and new nodes, which sqlglot prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sparkcep.clause.expressions import Expr
-from sparkcep.clause.tokens import QUOTED, WORD, name_of, tokenize
+from sparkcep.clause.expressions import TRIMMED, Expr
+from sparkcep.clause.tokens import QUOTED, WORD, Token, name_of, tokenize
 
 READ = "databricks"  # sqlglot's dialect for the text outside clauses
-_TEXT = "sparkcep"  # in a node's meta: the pieces of its text, and the paths of its parts
+_TEXT = "sparkcep"  # in a node's meta: the pieces of its text, and its shape
 _BINARY = {
     "+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div, "%": exp.Mod, "DIV": exp.IntDiv, "||": exp.DPipe, "&": exp.BitwiseAnd, "|": exp.BitwiseOr,
     "^": exp.BitwiseXor, "<<": exp.BitwiseLeftShift, ">>": exp.BitwiseRightShift, "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT,
@@ -26,8 +27,10 @@ _BINARY = {
 _UNARY = {"NOT": exp.Not, "-": exp.Neg, "~": exp.BitwiseNot}
 _LIKE = {"LIKE": exp.Like, "ILIKE": exp.ILike, "RLIKE": exp.RegexpLike, "REGEXP": exp.RegexpLike}
 _CONSTANTS = {"NULL": exp.null, "TRUE": exp.true, "FALSE": exp.false}
+_NULLS = {"IGNORE": exp.IgnoreNulls, "RESPECT": exp.RespectNulls}
+_SOME = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 
-Path = tuple[str | int, ...]  # from a node to a part of it: keys and list indexes
+Words = list[list[Token]]  # the tokens before each argument of an expression, and after the last one
 
 
 class Reader:
@@ -50,24 +53,24 @@ class Reader:
         if expr.op == "lambda":
             bound |= frozenset(expr.value)
         args = [self.tree(arg, bound) for arg in expr.args]
-        node, paths = _made(expr, text, args)
-        parts = sorted(zip(paths, expr.args), key=lambda part: part[1].span.start)
-        pieces, at = [], expr.span.start
-        for _, arg in parts:
-            pieces.append(self.text[at : arg.span.start])
-            at = arg.span.end
-        pieces.append(self.text[at : expr.span.end])
-        node.meta[_TEXT] = (tuple(pieces), tuple(path for path, _ in parts), _count(node), _head(node))
+        ends = [expr.span.start, *(arg.span.end for arg in expr.args)]
+        pieces = [self.text[end:start] for end, start in zip(ends, [*(arg.span.start for arg in expr.args), expr.span.end])]
+        node = _made(expr, text, args, [tokenize(piece)[:-1] for piece in pieces])
+        _remember(node, pieces, args)
         return node
 
     def _column(self, expr: Expr, bound: frozenset[str]) -> exp.Expr:
         written = [t for t in tokenize(expr.span.of(self.text)) if t.kind in (WORD, QUOTED)]
-        names = [exp.to_identifier(name_of(t), quoted=t.kind == QUOTED) for t in written]
+        names = [_identifier(t) for t in written]
         if expr.op == "star":
             return _dotted([*names, exp.Star()]) if names else exp.Star()
         if len(names) and names[0].name.lower() in bound:  # a lambda's parameter is not a column
             return exp.Dot.build(names) if len(names) > 1 else names[0]
         return _dotted(names)
+
+
+def _identifier(token: Token) -> exp.Identifier:
+    return exp.to_identifier(name_of(token), quoted=token.kind == QUOTED)
 
 
 def _dotted(names: list[exp.Expr]) -> exp.Expr:
@@ -90,7 +93,7 @@ def _query(text: str) -> exp.Expr:
 def _literal(expr: Expr, text: str) -> exp.Expr:
     if expr.value in _CONSTANTS:
         node = _CONSTANTS[expr.value]()
-        node.meta[_TEXT] = ((text,), (), 0, _head(node))
+        _remember(node, [text], [])
         return node
     if text.isdigit():
         return exp.Literal.number(text)
@@ -99,79 +102,109 @@ def _literal(expr: Expr, text: str) -> exp.Expr:
     return exp.Var(this=text)
 
 
-def _made(expr: Expr, text: str, args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]]:
-    """Returns the node over ``args``, and the path of each of them."""
-    this: Path = ("this",)
+def _made(expr: Expr, text: str, args: list[exp.Expr], words: Words) -> exp.Expr:
+    """Returns the node over ``args``."""
     if expr.op in ("and", "or"):
-        return _chained(exp.And if expr.op == "and" else exp.Or, args)
+        return reduce(lambda left, right: (exp.And if expr.op == "and" else exp.Or)(this=left, expression=right), args)
     if expr.op == "bin" and expr.value in _BINARY:
-        return _BINARY[expr.value](this=args[0], expression=args[1]), [this, ("expression",)]
+        return _BINARY[expr.value](this=args[0], expression=args[1])
     if expr.op == "un" and expr.value in _UNARY:
-        return _UNARY[expr.value](this=args[0]), [this]
+        return _UNARY[expr.value](this=args[0])
     if expr.op == "paren":
-        return exp.Paren(this=args[0]), [this]
+        return exp.Paren(this=args[0])
     if expr.op == "lambda":
-        return exp.Lambda(this=args[0], expressions=[exp.to_identifier(name) for name in expr.value]), [this]
+        return exp.Lambda(this=args[0], expressions=[exp.to_identifier(name) for name in expr.value])
     if expr.op == "case":
         return _case(expr.value, args)
     if expr.op == "cast":
         kind = exp.TryCast if "try" in expr.flags else exp.Cast
-        return kind(this=args[0], to=_type(expr.value)), [this]
+        return kind(this=args[0], to=_type(expr.value))
     if expr.op == "field":
-        return exp.Dot(this=args[0], expression=exp.to_identifier(expr.value)), [this]
+        return exp.Dot(this=args[0], expression=exp.to_identifier(expr.value))
     if expr.op == "index":
-        return exp.Bracket(this=args[0], expressions=[args[1]]), [this, ("expressions", 0)]
+        return exp.Bracket(this=args[0], expressions=[args[1]])
     if (expr.op, expr.value) == ("special", "AT TIME ZONE"):
-        return exp.AtTimeZone(this=args[0], zone=args[1]), [this, ("zone",)]
+        return exp.AtTimeZone(this=args[0], zone=args[1])
     if (expr.op, expr.value) == ("special", "row"):
-        return exp.Tuple(expressions=args), [("expressions", i) for i in range(len(args))]
-    predicate = _predicate(expr, args)
+        return exp.Tuple(expressions=args)
+    predicate = _predicate(expr, args, words)
     if predicate is not None:
-        node, paths = predicate
-        return (exp.Not(this=node), [("this", *path) for path in paths]) if "not" in expr.flags else (node, paths)
-    name = text[: text.index("(")].strip() if expr.op == "call" else str(expr.value or expr.op).upper()
-    return exp.Anonymous(this=" ".join(name.split()), expressions=args), [("expressions", i) for i in range(len(args))]
+        return exp.Not(this=predicate) if "not" in expr.flags else predicate
+    if expr.op == "call":
+        return _call(expr, " ".join(text[: text.index("(")].split()), args, words)
+    return exp.Anonymous(this=str(expr.value or expr.op).upper(), expressions=args)
 
 
-def _predicate(expr: Expr, args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]] | None:
-    """Returns the node of a predicate without its NOT, and the paths of its parts. Returns None for any other expression."""
-    this: Path = ("this",)
+def _predicate(expr: Expr, args: list[exp.Expr], words: Words) -> exp.Expr | None:
+    """Returns the node of a predicate without its NOT. Returns None for any other expression."""
     if expr.op == "between":
-        return exp.Between(this=args[0], low=args[1], high=args[2]), [this, ("low",), ("high",)]
+        return exp.Between(this=args[0], low=args[1], high=args[2])
     if expr.op == "in":
-        return exp.In(this=args[0], expressions=args[1:]), [this, *(("expressions", i) for i in range(len(args) - 1))]
-    if expr.op == "like" and len(args) == 2:
-        return _LIKE[expr.value](this=args[0], expression=args[1]), [this, ("expression",)]
+        return exp.In(this=args[0], query=args[1]) if expr.value == "query" else exp.In(this=args[0], expressions=args[1:])
+    if expr.op == "like" and words[1][-1].text == "(" and words[1][-2].upper in _SOME:
+        return _LIKE[expr.value](this=args[0], expression=_SOME[words[1][-2].upper](this=exp.Tuple(expressions=args[1:])))
+    if expr.op == "like":
+        like = _LIKE[expr.value](this=args[0], expression=args[1])
+        return exp.Escape(this=like, expression=args[2]) if len(args) > 2 else like
     if expr.op == "is" and len(args) == 2:  # the enclosing NOT, if any, turns it into an equality
-        return exp.NullSafeNEQ(this=args[0], expression=args[1]), [this, ("expression",)]
+        return exp.NullSafeNEQ(this=args[0], expression=args[1])
     if expr.op == "is":
         constant = _CONSTANTS.get(expr.value)
-        return exp.Is(this=args[0], expression=constant() if constant else exp.Var(this=expr.value)), [this]
+        return exp.Is(this=args[0], expression=constant() if constant else exp.Var(this=expr.value))
     return None
 
 
-def _chained(kind: Callable[..., exp.Expr], args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]]:
-    node = args[0]
-    for arg in args[1:]:
-        node = kind(this=node, expression=arg)
-    last = len(args) - 1
-    return node, [("this",) * last, *(("this",) * (last - i) + ("expression",) for i in range(1, len(args)))]
+def _call(expr: Expr, name: str, args: list[exp.Expr], words: Words) -> exp.Expr:
+    """Returns the node of a call, with nodes for DISTINCT, ORDER BY, the names of arguments, and what follows the parentheses."""
+    first, *rest = [[token.upper for token in each] for each in words]
+    if expr.value == "EXTRACT" and first[-1] == "FROM":
+        return exp.Extract(this=exp.Var(this=words[0][-2].text), expression=args[0])
+    if expr.value == "TRIM" and (first[-1] != "(" or rest[0] == ["FROM"]):
+        position = next((word for word in first if word in TRIMMED), None)
+        return exp.Trim(this=args[-1], expression=args[0] if len(args) > 1 else None, position=position)
+    condition = args[-1] if "filter" in expr.flags else None
+    inside = args[:-1] if condition is not None else list(args)
+    at = next((i for i, before in enumerate((first, *rest)) if before[-2:] == ["ORDER", "BY"]), len(inside))
+    sort = [_sorted(key, behind) for key, behind in zip(inside[at:], rest[at:])]
+    within = bool(sort) and "WITHIN" in (first, *rest)[at]
+    inside = [_named(expr, arg, before, behind) for arg, before, behind in zip(inside[:at], words, words[1:])]
+    if "distinct" in expr.flags:
+        inside = [exp.Distinct(expressions=inside)]
+    if sort and not within:
+        inside[-1] = exp.Order(this=inside[-1], expressions=sort)
+    node: exp.Expr = exp.Anonymous(this=name, expressions=inside)
+    if within:
+        node = exp.WithinGroup(this=node, expression=exp.Order(expressions=sort))
+    if condition is not None:
+        node = exp.Filter(this=node, expression=exp.Where(this=condition))
+    nulls = next((kind for word, kind in _NULLS.items() for each in rest if (word, "NULLS") in pairwise(each)), None)
+    return nulls(this=node) if nulls is not None else node
 
 
-def _case(shape: str, args: list[exp.Expr]) -> tuple[exp.Expr, list[Path]]:
+def _sorted(key: exp.Expr, behind: list[str]) -> exp.Ordered:
+    """Returns the node of a sort key. ``behind``: the words after it."""
+    descending = behind[:1] == ["DESC"]
+    nulls = next((word for word in behind[1:3] if word in ("FIRST", "LAST")), "LAST" if descending else "FIRST")
+    return exp.Ordered(this=key, desc=descending or None, nulls_first=nulls == "FIRST")
+
+
+def _named(call: Expr, arg: exp.Expr, before: list[Token], behind: list[Token]) -> exp.Expr:
+    """Returns the node of an argument, which may have its name before ``=>``, or after it."""
+    if [token.text for token in before[-2:]] == ["=", ">"]:
+        return exp.Kwarg(this=_identifier(before[-3]), expression=arg)
+    if behind[0].upper == "AS":
+        return exp.Alias(this=arg, alias=_identifier(behind[1]))
+    if call.value == "STRUCT" and behind[0].kind in (WORD, QUOTED):
+        return exp.Alias(this=arg, alias=_identifier(behind[0]))
+    return arg
+
+
+def _case(shape: str, args: list[exp.Expr]) -> exp.Case:
     """Returns the node of a CASE. ``shape``: o for an operand, w for WHEN and THEN, e for ELSE."""
-    rest, paths, parts = list(args), [], {}
-    if shape.startswith("o"):
-        parts["this"] = rest.pop(0)
-        paths.append(("this",))
-    parts["ifs"] = []
-    for i in range(shape.count("w")):
-        parts["ifs"].append(exp.If(this=rest.pop(0), true=rest.pop(0)))
-        paths += [("ifs", i, "this"), ("ifs", i, "true")]
-    if shape.endswith("e"):
-        parts["default"] = rest.pop(0)
-        paths.append(("default",))
-    return exp.Case(**parts), paths
+    rest = list(args)
+    operand = rest.pop(0) if shape.startswith("o") else None
+    default = rest.pop() if shape.endswith("e") else None
+    return exp.Case(this=operand, ifs=[exp.If(this=when, true=then) for when, then in zip(rest[::2], rest[1::2])], default=default)
 
 
 def _type(text: str) -> exp.DataType:
@@ -181,34 +214,63 @@ def _type(text: str) -> exp.DataType:
         return exp.DataType(this=exp.DType.USERDEFINED, kind=text)
 
 
-def _count(node: exp.Expr) -> int:
-    return sum(1 for _ in node.iter_expressions())
+def _remember(node: exp.Expr, pieces: list[str], parts: list[exp.Expr]) -> None:
+    """Keeps the text of a new node, the ``pieces`` before, between and after its parts, and its shape.
+
+    The shape has the node and all nodes below it in depth-first order. A part is its number in the text.
+    """
+    numbers = {id(part): number for number, part in enumerate(parts)}
+    shape = tuple(numbers[id(each)] if id(each) in numbers else _own(each) for each in node.dfs(prune=lambda each: id(each) in numbers))
+    node.meta[_TEXT] = (tuple(pieces), shape)
 
 
-def _head(node: exp.Expr) -> str:
-    """Returns a text that identifies a node without its parts."""
-    own = {exp.Anonymous: "this", exp.Cast: "to", exp.TryCast: "to", exp.Dot: "expression"}.get(type(node))
-    return f"{node.key} {node.args[own] if own else ''}"
+def _own(node: exp.Expr) -> tuple:
+    """Returns a node's class and arguments, without the nodes below it."""
+    return (node.key, *((name, _without_nodes(value)) for name, value in sorted(node.args.items()) if value))
+
+
+def _without_nodes(value: object) -> object:
+    return tuple(map(_without_nodes, value)) if isinstance(value, list) else None if isinstance(value, exp.Expr) else value
+
+
+def _parts(node: exp.Expr, shape: tuple) -> list[exp.Expr] | None:
+    """Returns the parts of a node in the order of the text, None if the node has another shape."""
+    parts, below = {}, [node]
+    for own in shape:
+        each = below.pop()
+        if isinstance(own, int):
+            parts[own] = each
+        elif own == _own(each):
+            below.extend(each.iter_expressions(reverse=True))
+        else:
+            return None
+    return [part for _, part in sorted(parts.items(), key=lambda item: item[0])]
 
 
 def text_of(node: exp.Expr) -> str:
     """Returns the text of a tree: the user's own text for unchanged parts."""
-    remembered = node.meta.get(_TEXT)
-    if isinstance(remembered, str):
-        return remembered if _query(remembered) == node else node.sql(READ)
-    if remembered is not None:
-        pieces, paths, count, head = remembered
-        parts = [_at(node, path) for path in paths]
-        if None not in parts and count == _count(node) and head == _head(node):
-            return pieces[0] + "".join(text_of(part) + piece for part, piece in zip(parts, pieces[1:]))
+    text = _remembered(node)
+    if text is not None:
+        return text
+    node = node.copy()
+    changed = [node]
+    while changed:
+        for part in list(changed.pop().iter_expressions()):
+            text = _remembered(part)
+            if text is None:
+                changed.append(part)
+            else:
+                part.replace(exp.Var(this=text))
     return node.sql(READ)
 
 
-def _at(node: exp.Expr, path: Path) -> exp.Expr | None:
-    value: object = node
-    for key in path:
-        if isinstance(key, int):
-            value = value[key] if isinstance(value, list) and key < len(value) else None
-        else:
-            value = value.args.get(key) if isinstance(value, exp.Expr) else None
-    return value if isinstance(value, exp.Expr) else None
+def _remembered(node: exp.Expr) -> str | None:
+    """Returns the text of a node that is unchanged without its parts, None for any other node."""
+    remembered = node.meta.get(_TEXT)
+    if remembered is None:
+        return None
+    if isinstance(remembered, str):
+        return remembered if _query(remembered) == node else None
+    pieces, shape = remembered
+    parts = _parts(node, shape)
+    return None if parts is None else pieces[0] + "".join(text_of(part) + piece for part, piece in zip(parts, pieces[1:]))

@@ -122,6 +122,40 @@ def test_a_changed_tree_is_printed_as_it_is():
     assert "NOT volume IN (1, 2)" in text
 
 
+@pytest.mark.parametrize(("text", "canonical"), [
+    ("count(DISTINCT A.p) FILTER (WHERE A.v > 1)", "COUNT(DISTINCT A.p) FILTER(WHERE A.v > 1)"),
+    ("percentile_cont(0.5) WITHIN GROUP (ORDER BY A.v DESC, b)", "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY A.v DESC, b)"),
+    ("array_agg(A.x ORDER BY A.y DESC NULLS FIRST)", "ARRAY_AGG(A.x ORDER BY A.y DESC NULLS FIRST)"),
+    ("first_value(x) IGNORE NULLS", "FIRST_VALUE(x) IGNORE NULLS"),
+    ("EXTRACT(YEAR FROM ts)", "EXTRACT(YEAR FROM ts)"),
+    ("trim(LEADING 'x' FROM y)", "TRIM(LEADING 'x' FROM y)"),
+    ("struct(A.x AS `a b`, y z, 1)", "STRUCT(A.x AS `a b`, y AS z, 1)"),
+    ("f(a => 1, b => x)", "F(a => 1, b => x)"),
+    ("s NOT LIKE 'x#_%' ESCAPE '#'", "NOT s LIKE 'x#_%' ESCAPE '#'"),
+    ("s LIKE ANY ('a', 'b')", "s LIKE ANY ('a', 'b')"),
+    ("x NOT IN (SELECT y FROM u)", "NOT x IN (SELECT y FROM u)"),
+])  # fmt: skip
+def test_an_expression_below_a_new_node_keeps_its_text(text, canonical):
+    tree = sqlglot.parse_one(f"SELECT * FROM ticks MATCH_RECOGNIZE (MEASURES {text} AS n PATTERN (A))", read="sparkcep")
+    (measure,) = next(clauses_in(tree)).this.args["match"].args["measures"]
+    assert measure.this.sql("databricks") == canonical
+    measure.set("this", exp.Add(this=exp.Paren(this=measure.this.copy()), expression=exp.Literal.number(1)))
+    assert f"MEASURES ({text}) + 1 AS `n`" in tree.sql("sparkcep")
+
+
+@pytest.mark.parametrize(("text", "kind", "change", "changed"), [
+    ("x > 1 AND y > 2 AND z > 3", exp.And, lambda node: node.this.replace(node.this.this), "x > 1 AND z > 3"),
+    ("x NOT IN (1, 2)", exp.In, lambda node: node.append("expressions", exp.Literal.number(3)), "NOT x IN (1, 2, 3)"),
+    ("filter(a, q -> 1 < 2)", exp.Lambda, lambda node: node.expressions[0].set("this", "w"), "filter(a, w -> 1 < 2)"),
+    ("count(DISTINCT A.p)", exp.Anonymous, lambda node: node.set("this", "sum"), "SUM(DISTINCT A.p)"),
+    ("CASE WHEN x THEN 1 END", exp.Case, lambda node: node.set("default", exp.Literal.number(2)), "CASE WHEN x THEN 1 ELSE 2 END"),
+])  # fmt: skip
+def test_a_change_inside_of_an_expression_is_printed(text, kind, change, changed):
+    tree = sqlglot.parse_one(f"SELECT * FROM ticks MATCH_RECOGNIZE (MEASURES {text} AS n PATTERN (A))", read="sparkcep")
+    change(tree.find(kind))
+    assert f"MEASURES {changed} AS `n`" in tree.sql("sparkcep")
+
+
 @pytest.mark.parametrize("dialect", ["", "databricks", "spark", "trino", "snowflake", "oracle", "duckdb", "bigquery"])
 def test_no_other_dialect_prints_a_clause(dialect):
     tree = sqlglot.parse_one("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) WINDOW 3)", read="sparkcep")
