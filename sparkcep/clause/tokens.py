@@ -8,7 +8,7 @@ maps its tokens to five kinds. Each operator character is a token of its own, so
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,7 +43,10 @@ _TOUCHING = re.compile(r"(?:[\w.]|(?<=[eE])[+-](?=\d))*").match
 _PIECES = re.compile(rf"(?P<number>{_NUMBER})|(?P<word>\w+)|(?P<op>\S)")
 _QUOTES = frozenset("'\"`")
 _BLOCK = re.compile(r"\bBEGIN\b", re.I)
-_BEFORE_STATEMENTS = ("BEGIN", "DO", "LOOP", "REPEAT")  # so do THEN and ELSE, but expressions may follow these, too
+# words that open a block, and words that begin its next part, with the words before the first statement; none if it follows at once
+_OPENED: Mapping[str, tuple[str, ...]] = {"IF": ("THEN",), "CASE": ("THEN",), "WHILE": ("DO",), "FOR": ("DO",), "LOOP": (), "REPEAT": ()}
+_NEXT_PART: Mapping[str, tuple[str, ...]] = {"ELSEIF": ("THEN",), "WHEN": ("THEN",), "ELSE": (), "UNTIL": ("END",)}
+_TRANSACTIONS = frozenset(["TRANSACTION", "WORK"])
 _STRETCH = re.compile(r";|[^\s;]+")
 _COMMENTS = ("--", "/*")
 
@@ -170,37 +173,78 @@ def _spans_by_semicolons(text: str) -> list[Span]:
 
 
 def _spans_by_tokens(text: str) -> list[Span]:
-    out, start, depth, empty = [], 0, 0, True
+    out, start, empty = [], 0, True
     tokens = tokenize(text)
-    for i, token in enumerate(tokens):
-        if token.upper == "BEGIN":
-            depth += 1
-        elif depth and token.upper in ("CASE", "IF", "LOOP", "WHILE", "REPEAT", "FOR") and token.kind == WORD:
-            # END IF and END CASE close the opening word
-            if i and tokens[i - 1].upper != "END" and not (token.upper == "IF" and _is_call(tokens, i)):
-                depth += token.upper not in ("WHILE", "FOR")
-        elif depth and token.upper == "END":
-            if tokens[i + 1].upper not in ("WHILE", "FOR"):
-                depth -= 1
-        ends = token.kind == END or (token.text == ";" and depth == 0)
+    for token, place in zip(tokens, statement_places(tokens)):
+        ends = token.kind == END or (token.text == ";" and not place.inside)
         if ends and not empty:
             out.append(_stripped(text, start, token.start))
         start, empty = (token.end, True) if ends else (start, False)
     return out
 
 
-def _is_call(tokens: Sequence[Token], at: int) -> bool:
-    """Whether IF in a block calls the function: ``THEN if(a, b, c)`` in contrast to the statement ``IF (a) THEN``."""
-    if tokens[at + 1].text != "(" or tokens[at - 1].text == ";" or tokens[at - 1].upper in _BEFORE_STATEMENTS:
-        return False
-    if tokens[at - 1].upper not in ("THEN", "ELSE"):
-        return True
-    depth = 0
-    for token in tokens[at + 1 :]:
-        depth += (token.text == "(") - (token.text == ")")
-        if not depth or (token.text == "," and depth == 1):
-            return token.text == ","
-    return False
+class Place(NamedTuple):
+    """The place of a token among statements.
+
+    Attributes:
+        begins: whether it may be the first token of a statement, also of one in a block.
+        inside: whether it is inside a block that BEGIN opened.
+    """
+
+    begins: bool
+    inside: bool
+
+
+def statement_places(tokens: Sequence[Token]) -> Iterator[Place]:
+    """Yields the place of each token.
+
+    Almost any word may be a name in Spark, also ``begin``, ``if`` and ``end``. So a word opens or closes a block only where a
+    statement begins. IF, CASE, WHILE and FOR open blocks only inside of other blocks. Their statements begin after THEN or DO.
+    """
+    begins, blocks, parentheses = True, 0, 0
+    until: tuple[str, ...] = ()  # the words that end the condition of a block, or the query of FOR
+    cases = 0  # expressions with CASE that are open in that condition
+    opens = ""  # CREATE or DECLARE, then PROCEDURE or HANDLER: BEGIN opens a block later in their statements
+    for i, token in enumerate(tokens):
+        yield Place(begins, bool(blocks))
+        word, behind = token.upper if token.kind == WORD else "", tokens[min(i + 1, len(tokens) - 1)]
+        began, begins = begins, False
+        if token.text == ";":
+            begins, parentheses, until, opens = True, 0, (), ""
+        elif token.kind == OP and token.text in "()":
+            parentheses = max(parentheses + (1 if token.text == "(" else -1), 0)
+        elif parentheses:
+            continue
+        elif began:
+            if behind.text == ":" or token.text == ":":  # a label
+                begins = True
+            elif word == "BEGIN" and behind.text != ";" and behind.kind != END and behind.upper not in _TRANSACTIONS:
+                blocks += 1
+                begins = True
+            elif word in ("CREATE", "DECLARE"):
+                opens = word
+            elif blocks and word in _OPENED:
+                blocks += 1
+                begins, until, cases = not _OPENED[word], _OPENED[word], 0
+            elif blocks and word in _NEXT_PART:
+                begins, until, cases = not _NEXT_PART[word], _NEXT_PART[word], 0
+            elif blocks and word == "END":
+                blocks -= 1
+            else:
+                begins = (word, behind.upper) == ("NOT", "ATOMIC") or word == "ATOMIC"
+        elif word == "CASE":
+            cases += 1
+        elif word == "END" and cases:
+            cases -= 1
+        elif word in until and not cases:
+            begins, until = word != "END", ()
+            if word == "END":
+                blocks -= 1
+        elif (opens, word) in (("CREATE", "PROCEDURE"), ("DECLARE", "HANDLER")):
+            opens = word
+        elif word == "BEGIN" and opens in ("PROCEDURE", "HANDLER"):
+            blocks += 1
+            begins, opens = True, ""
 
 
 def _stripped(text: str, start: int, end: int) -> Span:

@@ -7,7 +7,7 @@ and ``limit``, so a word counts as a keyword only where it can be one.
 from __future__ import annotations
 
 from sparkcep.clause.expressions import INFIX, Cursor, ExpressionParser
-from sparkcep.clause.tokens import END, NUMBER, OP, STRING, WORD, Token
+from sparkcep.clause.tokens import END, NUMBER, OP, STRING, WORD, Token, statement_places
 from sparkcep.errors import ClauseError
 
 KEYWORD = "MATCH_RECOGNIZE"
@@ -43,16 +43,14 @@ class Heads:
         self._outer: list[int | None] = []  # the lists around the parentheses that are open
         head: int | None = None
         resumed: dict[int, int | None] = {}  # the tokens after the rows of inline tables, and the lists that these tables belong to
-        for i, t in enumerate(tokens):
-            head = resumed.get(i, head)
+        for i, (t, place) in enumerate(zip(tokens, statement_places(tokens))):
+            head = None if place.begins else resumed.get(i, head)
             self.of.append(head)
             if t.kind == OP and t.text == "(":
                 self._outer.append(head)
                 head = None
             elif t.kind == OP and t.text == ")" and self._outer:
                 head = self._outer.pop()
-            elif t.kind == OP and t.text == ";":
-                head = None
             elif t.kind == WORD and self._is_name(i):
                 self.names.add(i)
             elif t.kind == WORD and t.upper in _HEADS:

@@ -78,7 +78,7 @@ def test_completion_asks_spark_for_tables_and_columns(said, spark):
     [
         ("", True), ("SELECT 1", False), ("SELECT 1;", True), ("SELECT ';", False), ("SELECT 1; -- x", False), ("SELECT 1;\nSELECT 2", False), (";", True), ("quit", True),
         ("\\?", True), ("help", True), ("help;", True), ("\\q", True), (".tables", True), ("SELECT .5", False),
-        (":limit 3", True), (":explain SELECT 1", False), (":explain SELECT 1;", True), ("BEGIN SELECT 1;", False), ("BEGIN SELECT 1; END;", True), ("/* ;", False),
+        (":limit 3", True), (":explain SELECT 1", False), (":explain SELECT 1;", True), ("BEGIN SELECT 1;", False), ("BEGIN SELECT 1; END;", True), ("SELECT begin FROM t;", True), ("/* ;", False),
     ],
 )  # fmt: skip
 def test_where_a_statement_ends(text, whole):

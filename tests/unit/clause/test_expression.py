@@ -130,3 +130,22 @@ def test_one_line():
     """Strings and quoted names keep their blanks, and a line comment does not take the rest with it."""
     assert one_line(" status =  -- which\n 'a  b' /* c */ AND `total  price`>1.5D --end") == "status = 'a  b' AND `total  price`>1.5D"
     assert one_line("a--b\n+c") == "a +c" and one_line("") == ""
+
+
+@pytest.mark.parametrize("script", [
+    "BEGIN DROP TABLE IF EXISTS t; CREATE TABLE IF NOT EXISTS t (a INT); END",
+    "BEGIN SELECT repeat('-', 3); END",
+    "BEGIN SELECT end FROM t; SELECT 2; END",
+    "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN SELECT 1; END; SELECT 2; END",
+    "BEGIN l: WHILE x < 3 DO SET x = CASE WHEN x > 1 THEN 3 END; LEAVE l; END WHILE l; END",
+    "BEGIN REPEAT SET x = 1; UNTIL CASE WHEN x THEN 1 END = 1 END REPEAT; END",
+    "BEGIN CASE WHEN CASE WHEN a THEN b END = 2 THEN SELECT 1; WHEN b THEN SELECT case FROM t; ELSE SELECT 3; END CASE; END",
+    "BEGIN FOR r AS SELECT CASE x WHEN 1 THEN 2 END AS y FROM t DO SELECT r.y; END FOR; END",
+    "l: BEGIN LOOP SELECT 1; LEAVE l; END LOOP; END l",
+    "CREATE PROCEDURE p (x INT) LANGUAGE SQL AS BEGIN SELECT 1; END",
+    "CREATE VIEW v AS SELECT begin FROM t",
+    "SELECT begin, (SELECT begin) FROM t",
+    "BEGIN TRANSACTION", "BEGIN",
+])  # fmt: skip
+def test_words_open_blocks_only_where_a_statement_begins(script):
+    assert split_statements(f"SELECT 1; {script}; SELECT 2;") == ["SELECT 1", script, "SELECT 2"]

@@ -68,6 +68,7 @@ def test_lateral(tables, expected):
         ("SELECT * FROM u JOIN v USING (k) JOIN w USING (k) @", "u JOIN v USING (k) JOIN w USING (k)"),
         ("SELECT * FROM u JOIN v USING (k) JOIN w ON p @", "u JOIN v USING (k) JOIN w ON p"),
         ("SELECT 1 FROM u; MERGE INTO u USING v JOIN w USING (k) @ AS m ON u.k = m.k WHEN MATCHED THEN DELETE", "v JOIN w USING (k)"),
+        ("BEGIN FOR r AS SELECT * FROM t DO MERGE INTO u USING v @ AS m ON u.k = m.k WHEN MATCHED THEN DELETE; END FOR; END", "v"),
         ("MERGE INTO u USING v @ AS m ON u.k = m.k WHEN MATCHED THEN DELETE", "v"),
         ("SELECT * FROM u JOIN v ON u.k IS NOT DISTINCT FROM v.k @", "u JOIN v ON u.k IS NOT DISTINCT FROM v.k"),
         ("SELECT * FROM u JOIN v ON u.k IS DISTINCT FROM set AND f(x) JOIN w USING (k) @", "u JOIN v ON u.k IS DISTINCT FROM set AND f(x) JOIN w USING (k)"),
