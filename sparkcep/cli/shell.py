@@ -154,9 +154,9 @@ class Shell:
 
     def _explain(self, statement: str) -> None:
         from sparkcep.draw.explain import explain
-        from sparkcep.spark.configured import settings_of
+        from sparkcep.spark.configured import settings_of, substituted
 
-        for text in split_statements(statement):
+        for text in split_statements(substituted(self.session, statement)):
             try:
                 self.say(explain(text, settings=settings_of(self.session)).rstrip())
             except ClauseError as error:

@@ -135,12 +135,13 @@ class Cells:
     def _explained(self, statements: list[str]) -> _Explained:
         from sparkcep.draw.explain import explain
         from sparkcep.settings import DEFAULT
-        from sparkcep.spark.configured import settings_of
+        from sparkcep.spark.configured import settings_of, substituted
 
         session = session_of(self.namespace, start=False)
         settings = DEFAULT if session is None else settings_of(session)
         parts = []
         for statement in statements:
+            statement = statement if session is None else substituted(session, statement)
             try:
                 parts.append(explain(statement, settings=settings).rstrip())
             except ClauseError as error:

@@ -1,6 +1,6 @@
 """Reads the settings of a session, first from its own configuration, then from the application's.
 
-``spark.sql``, ``match_recognize``, reports and notebooks use it.
+``spark.sql``, ``match_recognize``, reports and notebooks use it. The settings are also the variables of a statement.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OWN = re.compile(r"(?:spark\.)?sparkcep\.")
+_VARIABLE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}")  # as in Spark's ConfigReader
+_SETTINGS = (None, "spark", "sparkconf", "hivevar", "hiveconf")  # the prefixes of variables that are settings
 _applications: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()  # context -> its sparkcep settings
 
 
@@ -44,6 +46,42 @@ def setting(session: SparkSession, key: str) -> str | None:
     """Returns the text of one sparkcep setting, or None if it is not set."""
     found = given_in(_reader(session, _own_settings(session)), key)
     return None if found is None else found[1]
+
+
+def substituted(session: SparkSession, text: str) -> str:
+    """Returns a statement with its ``${variables}`` replaced. Spark's parser would replace them later, and ``${`` is not SQL.
+
+    Over Connect, variables of the system and of the environment stay, because only the server knows them.
+    """
+    if "${" not in text:
+        return text
+    if is_connect(session):
+        read = _reader(session, None)
+        return text if (read("spark.sql.variable.substitute") or "true").lower() == "false" else _with_settings(text, read)
+    jvm = session._jvm
+    sessions = session._get_j_spark_session_class(jvm)
+    active = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)  # whose settings are the variables
+    try:
+        return getattr(jvm, "org.apache.spark.sql.internal.VariableSubstitution")().substitute(text)
+    finally:
+        if active.isDefined():
+            sessions.setActiveSession(active.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _with_settings(text: str, read: Reader, within: tuple[str, ...] = ()) -> str:
+    """Returns a text with its variables replaced that are settings; "" replaces one that is not set.
+
+    ``within``: the settings that hold the text.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        prefix, name = found.groups()
+        return _with_settings(read(name) or "", read, (*within, name)) if prefix in _SETTINGS and name not in within else found[0]
+
+    return _VARIABLE.sub(value, text)
 
 
 def _reader(session: SparkSession, own: Mapping[str, str] | None) -> Reader:

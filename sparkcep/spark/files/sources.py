@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_between
 from sparkcep.clause.tokens import name_of, quote
 from sparkcep.errors import ToolError
+from sparkcep.spark.configured import settings_of, substituted
 from sparkcep.sql.rewrite.occurrences import Statement
 
 if TYPE_CHECKING:
@@ -268,10 +270,11 @@ def _forms(frame: DataFrame, texts: Sequence[str]) -> dict[str, list[str]]:
 def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]) -> list[str]:
     """Returns a warning for each clause of ``statement`` whose first ORDER BY is a text column of a view in ``names``."""
     found = []
-    parts = Statement(statement)
+    statement = substituted(spark, statement)
+    parts = Statement(backticked(statement) if settings_of(spark).double_quoted else statement)
     for start, word, close in parts.clauses():
         name = name_of(parts.tokens[start])
-        order = parse_between(statement, parts.tokens, word + 1, close).order_by if name in names else ()
+        order = parse_between(parts.text, parts.tokens, word + 1, close).order_by if name in names else ()
         first = order[0].expr.bare() if order else None
         if first is not None and first.op == "col" and dict(spark.table(name).dtypes).get(first.value[-1]) == "string":
             column = first.value[-1]

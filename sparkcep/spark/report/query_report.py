@@ -24,7 +24,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import LeafSpec
 from sparkcep.redaction import Redaction
-from sparkcep.spark.configured import settings_of
+from sparkcep.spark.configured import settings_of, substituted
 from sparkcep.spark.connection import is_connect
 from sparkcep.spark.errors.exceptions import ClauseParseException
 from sparkcep.spark.exec.budget_metrics import budget_totals
@@ -90,7 +90,7 @@ def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str 
 
         text = stream_report(of)
     else:
-        text = _Run(of, _query(sql)).report()
+        text = _Run(of, _query(substituted(of, sql))).report()
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text

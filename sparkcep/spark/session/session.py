@@ -26,7 +26,7 @@ from sparkcep.clause.tokens import unquoted
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import unknown
-from sparkcep.spark.configured import settings_of
+from sparkcep.spark.configured import settings_of, substituted
 from sparkcep.spark.connection import is_connect, on_server
 from sparkcep.spark.versions import filters_in_windows
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
@@ -181,6 +181,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     formatted = text
     if kwargs:
         formatted, frames = _format(session, text, kwargs)
+    formatted = substituted(session, formatted)
     positional = isinstance(args, list) and len(args) > 0
     bound = {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)} if positional else args
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkcep.clause.tokens import one_line
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
-from sparkcep.spark.configured import setting, settings_of
+from sparkcep.spark.configured import setting, settings_of, substituted
 from sparkcep.spark.errors.exceptions import ClauseParseException
 from sparkcep.spark.session.frames import Keys, statement_over
 from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
@@ -106,6 +106,7 @@ def why(
             raise TypeError("why needs a session and the statement's text, or a DataFrame and clause=...")
         session, frames = of, {}
     text, held = formatted_over(session, sql, frames)
+    text = substituted(session, text)
     if isinstance(args, list):
         text, args = name_markers(text), {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
 

@@ -84,6 +84,9 @@ run("sequences frame", lambda: match_recognize(spark.sql("SELECT * FROM " + lett
 run("list changes", lambda: spark.sql(f"SELECT * FROM {letters} MATCH_RECOGNIZE ({named.format('CHANGE() AS c,', 'REPORT CHANGES')})"))
 run("untouched", lambda: spark.sql("SELECT 'match' || '_recognize'"))
 run("named", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", ":low"), {"low": 20}))
+spark.conf.set("low", "${hiveconf:least}")
+spark.conf.set("least", "20")
+run("variable", lambda: spark.sql("SELECT * FROM ticks " + MATCH.replace("10", "${low}")))
 run("positional", lambda: spark.sql("SELECT ? AS k, m.* FROM ticks " + low + " AS m", [1, 20]))
 run("format", lambda: spark.sql("SELECT m.*, {w} AS w FROM {data} " + low + " AS m", [20], data=ticks, w="{}"))
 from sparkcep.spark.session import session as ours; from sparkcep.spark.exec import table_function
@@ -230,6 +233,7 @@ def test_markers_and_fields(report):
     assert report["positional"] == [[1, "b", 25]]
     assert report["frame_args"] == [["b", 25]]
     assert report["format"] == [["b", 25, "{}"]]
+    assert report["variable"] == [["b", 25]]
 
 
 def test_statement_without_the_clause(report):

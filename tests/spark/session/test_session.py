@@ -146,6 +146,25 @@ def test_format_fields(enabled):
     assert not [name for name in temporary_views(enabled) if name.startswith("_pyspark_")]
 
 
+def test_variables(enabled):
+    low = "SELECT * FROM ticks " + MATCH.replace("10", "${low}")
+    with pytest.raises(ParseException, match="the clause ends"):
+        enabled.sql(low)  # Spark reads "" for a variable without a value
+    enabled.conf.set("low", "${least}")
+    enabled.sql("SET least=20")
+    try:
+        other = enabled.newSession()
+        other.sql("SET low=3000")
+        assert rows(enabled.sql(low)) == [("b", 25)]
+        with pytest.raises(ParseException, match="line 1, column 114: 'X'") as raised:
+            enabled.sql(f"SELECT '${{low}}', * FROM ticks {BAD}")
+        assert "SELECT '20', * FROM" in str(raised.value)
+        assert rows(enabled.sql("SELECT '${low}' AS `match_recognize`")) == [("20",)]
+    finally:
+        enabled.sql("RESET low")
+        enabled.sql("RESET least")
+
+
 def test_script(enabled):
     script = f"""BEGIN
       DECLARE low INT DEFAULT 0;
