@@ -151,6 +151,12 @@ def split_statements(text: str) -> list[str]:
     return [span.of(text) for span in statement_spans(text)]
 
 
+def ended(statement: str) -> str:
+    """``statement`` with its semicolon, which is on a line of its own after a line that may end in a comment."""
+    statement = statement.rstrip()
+    return statement + ("\n;" if "--" in statement.rpartition("\n")[2] else ";")
+
+
 def statement_spans(text: str) -> list[Span]:
     """The places of the statements of ``text``, see :func:`split_statements`. Raises ClauseError."""
     return _spans_by_tokens(text) if _BLOCK.search(text) else _spans_by_semicolons(text)

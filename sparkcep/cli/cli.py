@@ -15,14 +15,14 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import sparkcep
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.tokens import split_statements
+from sparkcep.clause.tokens import ended, split_statements
 from sparkcep.cli.progress_line import waiting
 from sparkcep.draw.explain import FORMATS, TEXT
 from sparkcep.errors import ClauseError, MatchRuntimeError, NoSparkError, ToolError, lacks_spark, nearest, offered, printable
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
     from sparkcep.spark.files.sources import Source
 
+T = TypeVar("T")
+
 _QUIET_SECONDS = 3.0
+# the settings other than the default ones that decide how a clause is read
+_OTHER_READINGS = (Settings(double_quoted=True), Settings(case_sensitive=True), Settings(double_quoted=True, case_sensitive=True))
 _TABLE, _TABLE_ROWS = "table", 50
 _DOUBLE_QUOTED = "--double-quoted-identifiers"
 _NAMES = "read double-quoted text as a name, as spark.sql.ansi.doubleQuotedIdentifiers does"
@@ -366,14 +370,28 @@ def _statements(options: argparse.Namespace) -> list[str]:
         return split_statements(text)
 
 
-def _each(statements: list[str], show: Callable[[str], str]) -> list[str]:
+def _each(statements: list[str], show: Callable[[str], T]) -> list[T]:
     """Returns ``show(statement)`` for each statement."""
-    out: list[str] = []
+    out: list[T] = []
     with waiting("reading", lambda: f"{len(out)} of {len(statements)} statements"):
         for statement in statements:
             with _placed(statement):
                 out.append(show(statement))
     return out
+
+
+def _check(statement: str) -> None:
+    """Raises the error of a clause before Spark starts, unless the session's settings or variables may make the clause right."""
+    try:
+        sparkcep.rewrite(statement)
+    except ClauseError:
+        if "${" in statement:
+            return
+        for settings in _OTHER_READINGS:
+            with suppress(ClauseError):
+                sparkcep.rewrite(statement, settings=settings)
+                return
+        raise
 
 
 # -- commands without Spark -------------------------------------------------------------------------------------------
@@ -439,7 +457,7 @@ def _lsp(options: argparse.Namespace) -> None:
 def _rewrite(options: argparse.Namespace) -> None:
     settings = Settings(double_quoted=options.double_quoted_identifiers)
     for text in _each(_statements(options), partial(sparkcep.rewrite, settings=settings)):
-        print(text.rstrip() + ";")
+        print(ended(text))
 
 
 def _transpile(options: argparse.Namespace) -> None:
@@ -451,7 +469,7 @@ def _transpile(options: argparse.Namespace) -> None:
     text = _given(options)
     with _placed(text), waiting("transpiling"):
         done = transpile(text, options.read, options.write, options.double_quoted_identifiers)
-    print(done.sql.rstrip() + ";")
+    print(ended(done.sql))
     for note in done.notes:
         _note(note)
 
@@ -636,7 +654,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.output:
         results.checked(options.output, "--output")
     _check_format(options)
-    _each(statements, sparkcep.rewrite)  # an error in a clause is reported before Spark starts
+    _each(statements, _check)
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
@@ -705,7 +723,7 @@ def _run_on(options: argparse.Namespace) -> None:
     _check_format(options)
     if options.format == "json":
         raise UsageError("--format json: an array of a stream's rows would never end. Write --format jsonl, one record per line")
-    _each(statements, sparkcep.rewrite)
+    _each(statements, _check)
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
@@ -727,7 +745,7 @@ def _why(options: argparse.Namespace) -> int:
         raise UsageError("there is no statement")
     if options.output and not Path(options.output).resolve().parent.is_dir():
         raise UsageError(f"--output {options.output}: the folder does not exist")
-    _each(statements, sparkcep.rewrite)
+    _each(statements, _check)
     answers = []
 
     def work(spark: SparkSession) -> None:
@@ -773,7 +791,7 @@ def _report(options: argparse.Namespace) -> None:
         raise UsageError("the input contains no statement")
     if not Path(options.output).resolve().parent.is_dir():
         raise UsageError(f"--output {options.output}: the folder does not exist")
-    _each(statements, sparkcep.rewrite)
+    _each(statements, _check)
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)

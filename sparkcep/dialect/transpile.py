@@ -23,7 +23,7 @@ from sparkcep.clause.expressions import Expr
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_between
 from sparkcep.clause.tokenizer import dialect_of, sqlglot_tokens
-from sparkcep.clause.tokens import WORD, Span, Token, matching, tokenize
+from sparkcep.clause.tokens import WORD, Span, Token, ended, matching, tokenize
 from sparkcep.dialect import flink, meanings, variables
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import print_around, read_around
@@ -160,7 +160,7 @@ class _Translation:
         if self.write == _SPARK:
             self._check(texts)
         notes = {(*position(self.sql, at), text): None for at, text in sorted(self.notes)}
-        return Transpiled(";\n".join(texts), tuple(Note(*note) for note in notes))
+        return Transpiled("\n".join([*map(ended, texts[:-1]), *texts[-1:]]), tuple(Note(*note) for note in notes))
 
     def _check(self, texts: list[str]) -> None:
         """Raises the error that the clause of a translated statement would have, at its position in the source if it is known."""

@@ -28,6 +28,30 @@ def test_rewrite_prints_plain_sql(capsys):
     assert out.startswith("SELECT 1;\n") and "match_recognize(TABLE(" in out
 
 
+def test_a_semicolon_follows_a_line_comment_on_its_own_line(capsys):
+    text = "SELECT 1 -- one\n; SELECT '--';\nSELECT 2 -- two"
+    assert main(["rewrite", "-e", text]) == 0
+    assert capsys.readouterr().out == "SELECT 1 -- one\n;\nSELECT '--'\n;\nSELECT 2 -- two\n;\n"
+
+
+@pytest.mark.parametrize(("clause", "accepted"), [
+    (CLAUSE, True),
+    (CLAUSE.replace("price > PREV(price)", '"price" > PREV("price")'), True),
+    (CLAUSE.replace("AS n", "AS n, 1 AS N"), True),
+    (CLAUSE.replace("> PREV(price)", "> ${low}"), True),
+    (CLAUSE.replace("DEFINE UP", 'DEFINE "UP"'), True),
+    (CLAUSE.replace("DEFINE UP", "DEFINE NO"), False),
+])  # fmt: skip
+@pytest.mark.parametrize("command", ["run", "why", "report"])
+def test_a_clause_that_settings_make_right_is_left_to_spark(command, clause, accepted, monkeypatch, capsys):
+    def started(options, work):
+        raise cli.UsageError("Spark starts")
+
+    monkeypatch.setattr(cli, "_with_spark", started)
+    assert main([command, "-e", f"SET spark.sql.ansi.doubleQuotedIdentifiers=true; {clause}"]) == 2
+    assert ("Spark starts" in capsys.readouterr().err) == accepted
+
+
 def test_explain_shows_program_and_split(capsys):
     assert main(["explain", "-e", CLAUSE]) == 0
     out = capsys.readouterr().out

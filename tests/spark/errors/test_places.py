@@ -216,6 +216,20 @@ def test_the_command_line(enabled, monkeypatch, capfd):
     assert said.startswith("error: [SPARKCEP.") and "Traceback" not in said
 
 
+@pytest.mark.further
+def test_the_command_line_reads_a_clause_under_the_settings_of_the_session(enabled, monkeypatch, capfd):
+    monkeypatch.setattr("sparkcep.spark.session.local.start_spark", lambda name, **how: enabled)
+    monkeypatch.setattr(type(enabled), "stop", lambda self: None)
+    statement = """SELECT * FROM VALUES (1, 5), (2, 25) AS t(day, price)
+        MATCH_RECOGNIZE (ORDER BY "day" MEASURES A."day" AS n PATTERN (A) DEFINE A AS "price" > ${low})"""
+    try:
+        assert cli.main(["run", "--format", "csv", "-e", f"SET spark.sql.ansi.doubleQuotedIdentifiers=true; SET low=20; {statement}"]) == 0
+        assert capfd.readouterr().out.splitlines()[-2:] == ["n", "2"]
+    finally:
+        for key in ("spark.sql.ansi.doubleQuotedIdentifiers", "low"):
+            enabled.conf.unset(key)
+
+
 def test_a_session_that_was_not_enabled(spark):
     sessions.disable(spark)
     try:
