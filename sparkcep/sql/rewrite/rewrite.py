@@ -269,7 +269,7 @@ class _Rewriter:
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
         self.explaining = self.tokens[0].upper == "EXPLAIN"
-        self.in_function = self.tokens[0].upper == "CREATE" and "FUNCTION" in [t.upper for t in self.tokens[1:5]]
+        self.in_function = self.tokens[0].upper == "CREATE" and self._created() == "FUNCTION"
 
     def run(self) -> tuple[str, list[Rewritten]]:
         i = 0
@@ -278,6 +278,10 @@ class _Rewriter:
         if not self.pieces:
             return self.text, self.found
         return self._assemble(0, len(self.text)), self.found
+
+    def _created(self) -> str:
+        """Returns the kind of object that the statement creates, from CREATE OR REPLACE TEMPORARY FUNCTION, for example."""
+        return next((t.upper for t in self.tokens[1:] if t.upper not in ("OR", "REPLACE", "TEMPORARY", "TEMP")), "")
 
     def _occurrence(self, i: int) -> int:
         start = self.statement.table_before(i)

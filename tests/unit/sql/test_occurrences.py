@@ -6,6 +6,7 @@ import pytest
 
 from sparkcep.errors import ClauseError
 from sparkcep.sql.rewrite.occurrences import Statement
+from sparkcep.sql.rewrite.rewrite import rewrite
 
 
 def table(text: str) -> str | None:
@@ -142,3 +143,14 @@ def test_calls_are_not_clauses(statement):
 def test_unfinished_inline_tables(rest):
     assert list(Statement(f"SELECT * FROM {rest}").clauses()) == []
     assert list(Statement(f"SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A)), {rest}").clauses())
+
+
+@pytest.mark.parametrize("head", ["CREATE VIEW v (function, n) AS", "CREATE VIEW function AS", "CREATE OR REPLACE TEMPORARY VIEW function AS"])
+def test_function_may_be_a_name(head):
+    assert "match_recognize(TABLE(" in rewrite(f"{head} SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS n PATTERN (A+))")
+
+
+@pytest.mark.parametrize("head", ["CREATE FUNCTION f () RETURNS TABLE", "CREATE OR REPLACE TEMPORARY FUNCTION function () RETURNS TABLE"])
+def test_a_clause_in_a_function(head):
+    with pytest.raises(ClauseError, match="SQL_FUNCTION"):
+        rewrite(f"{head} RETURN SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS n PATTERN (A+))")
