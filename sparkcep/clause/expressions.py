@@ -534,15 +534,38 @@ class ExpressionParser:
             if lam:
                 return self._lambda(lam, start)
             c.next()
-            items = tuple(c.listed(self.parse))
-            c.expect_op(")", "to close the parenthesis")
-            return self._node("paren", None, items, start) if len(items) == 1 else self._node("special", "row", items, start)
+            return self._in_parentheses(start)
         if t.text == "?" or (t.text == ":" and c.peek().kind == WORD):
             c.i += 1 if t.text == "?" else 2
             return self._text("lit", start)
         if c.take_op("*"):
             return self._node("star", (), (), start)
         raise c.expected(EXPRESSION)
+
+    def _in_parentheses(self, start: int) -> Expr:
+        """Reads an expression and its closing parenthesis, or a row of several expressions, which may have names."""
+        c = self.c
+        items, named, at = [self.parse()], False, c.i
+        if self._field_name(bare=True) and not (named := c.at_op(",")):
+            c.i = at  # only the fields of a row have names
+        while c.take_op(","):
+            items.append(self.parse())
+            named |= self._field_name(bare=True)
+        c.expect_op(")", "to close the parenthesis")
+        if len(items) == 1:
+            return self._node("paren", None, tuple(items), start)
+        return self._node("special", "row", tuple(items), start, frozenset(["named"] if named else []))
+
+    def _field_name(self, bare: bool) -> bool:
+        """Reads the name of a struct's field after its value, without AS if ``bare`` allows it. Returns whether there is a name."""
+        c = self.c
+        if c.take_word("AS"):
+            if c.token.kind not in (WORD, QUOTED):
+                raise c.error("expected a name after AS")
+        elif not bare or not (c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _BEHIND)):
+            return False
+        c.next()
+        return True
 
     def _word(self, t: Token, start: int) -> Expr:
         c, upper = self.c, t.upper if t.kind == WORD else ""
@@ -620,9 +643,7 @@ class ExpressionParser:
         if args is None:
             args = [] if c.at_op(")") else self._arguments(name, upper, flags)
         c.expect_op(")", f"to close {name}(")
-        if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
-            c.i += 2
-            flags.add("ordered")
+        self._nulls(flags)
         if c.at_word("WITHIN", "GROUP") and c.peek(2).text == "(":
             c.i += 3
             flags.add("ordered")
@@ -634,10 +655,16 @@ class ExpressionParser:
             args.append(self.parse())
             c.expect_op(")", "to close FILTER")
             flags.add("filter")
+            self._nulls(flags)
         if c.at_word("OVER"):
             message = "MATCH_RECOGNIZE cannot contain a window function. Compute it in a subquery below the clause"
             raise c.error(message, "WINDOW_FUNCTION")
         return self._node("call", upper, tuple(args), start, frozenset(flags))
+
+    def _nulls(self, flags: set[str]) -> None:
+        """Reads IGNORE NULLS or RESPECT NULLS after a call."""
+        if self.c.take_word("IGNORE", "NULLS") or self.c.take_word("RESPECT", "NULLS"):
+            flags.add("ordered")
 
     def _arguments(self, name: str, upper: str, flags: set[str]) -> list[Expr]:
         """Reads the arguments between the parentheses of a call."""
@@ -667,13 +694,7 @@ class ExpressionParser:
                     args.append(self._comparison())
             else:
                 args.append(self.parse())
-            if c.take_word("AS"):  # struct(x AS name)
-                if c.token.kind not in (WORD, QUOTED):
-                    raise c.error("expected a name after AS")
-                c.next()
-                flags.add("named")
-            elif upper == "STRUCT" and (c.token.kind == QUOTED or (c.token.kind == WORD and c.token.upper not in _BEHIND)):  # struct(x name)
-                c.next()
+            if self._field_name(bare=upper == "STRUCT"):  # struct(x AS name, y name)
                 flags.add("named")
             if c.take_op(","):
                 if c.at_op(")"):

@@ -126,7 +126,7 @@ def _made(expr: Expr, text: str, args: list[exp.Expr], words: Words) -> exp.Expr
     if (expr.op, expr.value) == ("special", "AT TIME ZONE"):
         return exp.AtTimeZone(this=args[0], zone=args[1])
     if (expr.op, expr.value) == ("special", "row"):
-        return exp.Tuple(expressions=args)
+        return exp.Tuple(expressions=[_named(expr, arg, before, behind) for arg, before, behind in zip(args, words, words[1:])])
     predicate = _predicate(expr, args, words)
     if predicate is not None:
         return exp.Not(this=predicate) if "not" in expr.flags else predicate
@@ -188,13 +188,13 @@ def _sorted(key: exp.Expr, behind: list[str]) -> exp.Ordered:
     return exp.Ordered(this=key, desc=descending or None, nulls_first=nulls == "FIRST")
 
 
-def _named(call: Expr, arg: exp.Expr, before: list[Token], behind: list[Token]) -> exp.Expr:
-    """Returns the node of an argument, which may have its name before ``=>``, or after it."""
+def _named(expr: Expr, arg: exp.Expr, before: list[Token], behind: list[Token]) -> exp.Expr:
+    """Returns the node of an argument of a call or a row, which may have its name before ``=>``, or after it."""
     if [token.text for token in before[-2:]] == ["=", ">"]:
         return exp.Kwarg(this=_identifier(before[-3]), expression=arg)
     if behind[0].upper == "AS":
         return exp.Alias(this=arg, alias=_identifier(behind[1]))
-    if call.value == "STRUCT" and behind[0].kind in (WORD, QUOTED):
+    if expr.value in ("STRUCT", "row") and behind[0].kind in (WORD, QUOTED):
         return exp.Alias(this=arg, alias=_identifier(behind[0]))
     return arg
 

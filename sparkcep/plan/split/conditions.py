@@ -922,9 +922,10 @@ def skips_nulls(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, 
 
 
 def words_behind(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], call: Expr, *words: str) -> bool:
-    """Whether the words come between an aggregate's first argument and its FILTER."""
-    end = conditions[0].span.start if conditions else call.span.end
-    behind = text[arguments[0].span.end : end]
+    """Whether the words come after an aggregate's first argument, and not in its FILTER."""
+    behind = text[arguments[0].span.end : call.span.end]
+    if conditions:
+        behind = text[arguments[0].span.end : conditions[0].span.start] + text[conditions[-1].span.end : call.span.end]
     return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
 
 

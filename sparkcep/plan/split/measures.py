@@ -560,14 +560,18 @@ class MeasureSplitter:
     def _body(self, agg: _Aggregate, swaps: dict[Span, str]) -> tuple[str, str]:
         """The call's text up to its FILTER, without RUNNING and FINAL, and its option IGNORE NULLS or RESPECT NULLS."""
         text, span = self.scope.text, agg.call.span
-        end = span.end
+        end, behind = span.end, ""
         if "filter" in agg.call.flags:
-            end = span.start + max(word.start() for word in _FILTER.finditer(text[span.start : agg.call.args[-1].span.start]))
+            condition = agg.call.args[-1].span
+            end = span.start + max(word.start() for word in _FILTER.finditer(text[span.start : condition.start]))
+            behind = text[condition.end : span.end]
         body = render(text, replace(agg.call, span=Span(span.start, end)), swaps)
         for word in agg.call.flags & {"running", "final"}:
             body = body[len(word) :].lstrip()
-        option = _NULLS_OPTION.search(body)
-        return (body[: option.start()], option[0]) if option else (body.rstrip(), "")
+        if option := _NULLS_OPTION.search(body):
+            return body[: option.start()], option[0]
+        option = _NULLS_OPTION.search(behind)
+        return body.rstrip(), option[0] if option else ""
 
 
 __all__ = ["AGGREGATES", "CLASSIFIER_COLUMN", "ELEMENT", "POSITION", "MeasureSplitter"]

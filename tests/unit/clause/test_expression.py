@@ -94,6 +94,7 @@ def test_rendering_replaces_columns_and_nothing_else(text):
         ("a + b < c * d", ("bin", 2)),
         ("a AND b AND c", ("and", 3)),
         ("a BETWEEN b AND c AND d", ("and", 2)),
+        ("(a AS x, b y, `c` `d`, e)", ("special", 4)),
     ],
 )
 def test_precedence(text, structure):
@@ -101,7 +102,7 @@ def test_precedence(text, structure):
     assert (node.op, len(node.args)) == structure
 
 
-@pytest.mark.parametrize("text", ["a +", "(a", "f(a,", "CASE WHEN a THEN b", "a BETWEEN b", "CAST(a AS)", "a IS", "INTERVAL 5"])
+@pytest.mark.parametrize("text", ["a +", "(a", "f(a,", "CASE WHEN a THEN b", "a BETWEEN b", "CAST(a AS)", "(a AS b)", "(a b)", "(a AS, b)", "(a, b AS)", "a IS", "INTERVAL 5"])
 def test_broken_expressions_name_a_place(text):
     with pytest.raises(ClauseError) as caught:
         parse(text)

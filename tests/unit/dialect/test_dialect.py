@@ -130,6 +130,7 @@ def test_a_changed_tree_is_printed_as_it_is():
     ("EXTRACT(YEAR FROM ts)", "EXTRACT(YEAR FROM ts)"),
     ("trim(LEADING 'x' FROM y)", "TRIM(LEADING 'x' FROM y)"),
     ("struct(A.x AS `a b`, y z, 1)", "STRUCT(A.x AS `a b`, y AS z, 1)"),
+    ("(A.x AS `a b`, y z, 1)", "(A.x AS `a b`, y AS z, 1)"),
     ("f(a => 1, b => x)", "F(a => 1, b => x)"),
     ("s NOT LIKE 'x#_%' ESCAPE '#'", "NOT s LIKE 'x#_%' ESCAPE '#'"),
     ("s LIKE ANY ('a', 'b')", "s LIKE ANY ('a', 'b')"),
