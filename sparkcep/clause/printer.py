@@ -50,15 +50,15 @@ ROWS_TEXT = {
 
 
 Cut = Callable[[Expr], str]  # returns the text of an expression
-Quoted = Callable[[str], str]  # quotes a name
+Named = Callable[[str], str]  # returns a name as text
 
 
-def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) -> str:
-    """The clause's text in canonical layout. Expressions keep the user's text, or get that of ``cut``."""
+def to_sql(clause: MatchClause, cut: Cut | None = None, named: Named | None = None, column: Named = quote) -> str:
+    """The clause's text in canonical layout. Expressions keep the user's text, or get that of ``cut``.
 
-    def named(name: str) -> str:
-        return variable_text(name, quoted)
-
+    ``named`` and ``column`` return the text of a variable and of an output column.
+    """
+    named = named or variable_text
     cut = cut or (lambda e: e.span.of(clause.text))
     lines = []
     if clause.partition_by:
@@ -66,7 +66,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
     if clause.order_by:
         lines.append("ORDER BY " + ", ".join(_sort_text(s, cut) for s in clause.order_by))
     if clause.measures:
-        lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {quote(m.name) if quoted is quote else named(m.name)}" for m in clause.measures))
+        lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {column(m.name)}" for m in clause.measures))
     lines.append(ROWS_TEXT[clause.rows] + _unfinished_text(clause, cut))
     if clause.skip:
         lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip, named))
@@ -129,7 +129,7 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, quoted: Quoted = quote) 
     return "\n".join(lines)
 
 
-def _sequence_text(sequence: Sequence, cut: Cut, named: Quoted) -> str:
+def _sequence_text(sequence: Sequence, cut: Cut, named: Named) -> str:
     line = f"SEQUENCE {named(sequence.name)} AS ({_print(sequence.pattern, cut, named, 0)})"
     if sequence.size is not None:
         line += f" WITHIN {cut(sequence.size)}" + (" ROWS" if sequence.rows else "")
@@ -138,7 +138,7 @@ def _sequence_text(sequence: Sequence, cut: Cut, named: Quoted) -> str:
     return line + (" " + _preference_text(sequence.pref, cut, named) if sequence.pref else "")
 
 
-def _preference_text(pref: Preference, cut: Cut, named: Quoted) -> str:
+def _preference_text(pref: Preference, cut: Cut, named: Named) -> str:
     names = [f" AS {named(name)}" if name is not None else "" for name in pref.names] or [""] * len(pref.objectives)
     line = "PREF " + " AND ".join(f"{goal} ({cut(expr)}){name}" for (goal, expr), name in zip(pref.objectives, names))
     if pref.sequences:
@@ -187,7 +187,7 @@ def _unfinished_text(clause: MatchClause, cut: Cut) -> str:
     return f" SHOW {shown.what} MATCHES" + (f" AS OF {cut(shown.as_of)}" if shown.as_of is not None else "")
 
 
-def _skip_text(skip: Skip, named: Quoted) -> str:
+def _skip_text(skip: Skip, named: Named) -> str:
     if skip.mode == PAST_LAST:
         return "PAST LAST ROW"
     if skip.mode == NEXT_ROW:
@@ -195,7 +195,7 @@ def _skip_text(skip: Skip, named: Quoted) -> str:
     return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {named(skip.target or '')}"
 
 
-def variable_text(name: str, quoted: Quoted = quote) -> str:
+def variable_text(name: str, quoted: Named = quote) -> str:
     """A variable as printed: quoted if it is not a plain word."""
     plain = name.isascii() and name.isidentifier()
     return name if plain and name.upper() not in _QUOTED else quoted(name)
@@ -211,7 +211,7 @@ def to_text(node: Node, text: str) -> str:
 
 
 # binding strength: alternation 0, conjunction 1, concatenation 2, negation 3, quantifier 4
-def _print(node: Node, cut: Cut, named: Quoted, level: int) -> str:
+def _print(node: Node, cut: Cut, named: Named, level: int) -> str:
     match node:
         case Var(name):
             return named(name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 
 from sparkcep.clause import nodes, tree
 from sparkcep.clause.expressions import Expr
-from sparkcep.clause.printer import to_sql
+from sparkcep.clause.printer import Named, to_sql
 from sparkcep.clause.tokens import Span
 
 _STANDARD = {"pattern", "partition_by", "order_by", "measures", "rows", "skip", "window", "subsets", "defines"}
@@ -87,12 +87,15 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
                 yield node.span, "this reluctant quantifier"
 
 
-def printed(clause: tree.MatchClause, cut: Callable[[Expr], str], quoted: Callable[[str], str]) -> str:
-    """Returns the clause's text for the target. ``cut`` prints expressions; ``quoted`` writes a name that is not a plain word."""
+def printed(clause: tree.MatchClause, cut: Callable[[Expr], str], named: Named, column: Named) -> str:
+    """Returns the clause's text for the target.
+
+    ``cut`` prints expressions, ``named`` the names of variables, ``column`` those of output columns.
+    """
     if not clause.defines:
         first = next((node.name for node in nodes.walk(clause.pattern) if isinstance(node, nodes.Var)), None)
         clause = replace(clause, defines=(tree.Define(first, TRUE),) if first else ())
-    lines = to_sql(replace(clause, window=None), lambda e: "TRUE" if e is TRUE else cut(e), quoted).split("\n")
+    lines = to_sql(replace(clause, window=None), lambda e: "TRUE" if e is TRUE else cut(e), named, column).split("\n")
     if clause.window is not None:
         lines = [f"{line} WITHIN {cut(clause.window.size)}" if line.startswith("PATTERN (") else line for line in lines]
     return "\n".join(lines)

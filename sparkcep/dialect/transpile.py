@@ -22,8 +22,9 @@ from sparkcep.clause import tree
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_between
+from sparkcep.clause.printer import variable_text
 from sparkcep.clause.tokenizer import dialect_of, sqlglot_tokens
-from sparkcep.clause.tokens import WORD, Span, Token, ended, matching, tokenize
+from sparkcep.clause.tokens import QUOTED, WORD, Span, Token, ended, matching, name_of, tokenize
 from sparkcep.dialect import flink, meanings, variables
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import print_around, read_around
@@ -319,12 +320,25 @@ class _Translation:
         if clause.window is not None and self.read != target.name:
             self._note(clause.window.span.start, "WITHIN takes a match of exactly this length, and WINDOW does not")
 
-        def quoted(name: str) -> str:
-            return exp.to_identifier(name, quoted=True).sql(self.into)
+        def named(name: str) -> str:
+            return self._identifier(name, variable_text(name) != name)
+
+        def column(name: str) -> str:
+            return self._identifier(name, self._is_always_quoted(name))
 
         number = len(self.texts)
-        self.texts[number] = printed(clause, self._expression, quoted)
+        self.texts[number] = printed(clause, self._expression, named, column)
         return exp.MatchRecognize(pattern=exp.Literal.number(number))
+
+    def _identifier(self, name: str, quoted: bool) -> str:
+        """Returns a name in the target's SQL. sqlglot quotes the target's reserved words, also outside of the clause."""
+        plain = name.isascii() and name.isidentifier()
+        return exp.to_identifier(name, quoted=quoted or not plain).sql(self.into)
+
+    def _is_always_quoted(self, name: str) -> bool:
+        """Whether the statement names an output column elsewhere, and quotes it everywhere."""
+        found = [token.kind == QUOTED for token in self.tokens if token.kind in (WORD, QUOTED) and name_of(token).lower() == name.lower()]
+        return len(found) > 1 and all(found)
 
     def _clause_text(self, match: exp.MatchRecognize) -> str:
         return clause_text(match) if self.target is None else self.texts[int(match.args["pattern"].name)]

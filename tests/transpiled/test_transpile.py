@@ -240,6 +240,19 @@ def test_functions_have_the_names_of_flink(spark, flink, notes):
     assert around.sql == f"SELECT {flink.replace('A.s', 's')} AS p FROM t"
 
 
+@pytest.mark.parametrize(("write", "around", "measure", "there"), [
+    ("trino", "*", "AS start, LAST(x) AS end", 'AS start, LAST(x) AS "end"'),
+    ("trino", "m.end", "AS `start`, LAST(x) AS end", 'AS start, LAST(x) AS "end"'),
+    ("trino", "*", "AS day", "AS day"),
+    ("snowflake", "`gain`", "AS `gain`", 'AS "gain"'),
+    ("snowflake", "gain, m.`gain`", "AS `gain`", "AS gain"),
+    ("snowflake", "*", "AS `gain`, 1 AS `a b`", 'AS gain, 1 AS "a b"'),
+])  # fmt: skip
+def test_names_of_columns_in_another_engine(write, around, measure, there):
+    sql = f"SELECT {around} FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES FIRST(x) {measure} PATTERN (a) DEFINE a AS TRUE) AS m"
+    assert f"MEASURES FIRST(x) {there}\n" in sparkcep.transpile(sql, "spark", write).sql
+
+
 def test_between_two_engines_the_functions_of_flink_stay_and_are_told():
     done = sparkcep.transpile("SELECT SPLIT_INDEX(s, ',', 1) FROM t", "flink", "trino")
     assert done.sql == "SELECT SPLIT_INDEX(s, ',', 1) FROM t" and [note.text for note in done.notes] == ["SPLIT_INDEX: Flink's function stays unchanged"]

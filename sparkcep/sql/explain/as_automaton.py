@@ -11,9 +11,10 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from sparkcep.clause.opaque_text import stretches
-from sparkcep.clause.printer import to_sql
+from sparkcep.clause.printer import to_sql, variable_text
 from sparkcep.clause.tokens import quote, tokenize
 from sparkcep.clause.tree import OMIT_EMPTY, SHOW_EMPTY, MatchClause
 from sparkcep.compiler.net.gap_net import selection_automaton
@@ -81,7 +82,8 @@ def as_automaton(clause: MatchClause, settings: Settings) -> str:
         raise clause.error(clause.pattern.span, "AUTOMATON", "the pattern matches only the empty sequence, and an AUTOMATON does not have empty matches", UNSUPPORTED)
     rows = clause.rows if clause.rows not in (SHOW_EMPTY, OMIT_EMPTY) else SHOW_EMPTY
     rest = replace(clause, selection=None, skip=None, defines=(), rows=rows)
-    lines = to_sql(rest, quoted=_name).replace(" SHOW EMPTY MATCHES", "").split("\n")
+    named = partial(variable_text, quoted=_name)
+    lines = to_sql(rest, named=named, column=named).replace(" SHOW EMPTY MATCHES", "").split("\n")
     at = next(i for i, line in enumerate(lines) if line.startswith("PATTERN ("))
     return "\n".join([*lines[:at], *_Printed(plan, plan.automaton).lines(), *lines[at + 1 :]])
 
