@@ -99,12 +99,41 @@ def in_spark(tree: exp.Expr, engine: Engine, written: Callable[[exp.Expr], tuple
     return replaced(tree, of)
 
 
-def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callable[[exp.Expr], tuple[str, ...]], note: Note) -> None:
-    """Adds a note to each call whose values differ between two engines. Spark may be the source, but not the target."""
-    for node in tree.find_all(exp.Func):
+def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callable[[exp.Expr], tuple[str, ...]], note: Note) -> exp.Expr:
+    """Returns a tree for an engine other than Spark. Adds a note to each part whose values may differ between two engines.
+
+    Args:
+        tree: the tree that sqlglot read.
+        engines: the engines of the two that are not Spark; the last one is the target.
+        target: the name of the target.
+        written: see :func:`in_spark`.
+        note: see :func:`in_spark`.
+    """
+    for node in list(tree.find_all(exp.Func)):
         listed = written(node) if is_call(node) else ()
         if listed and any(not any(engine.calls.get(name) in (EQUAL, of_one) or name in engine.of_spark for name in listed) for engine in engines):
             note(node, f"{listed[0]}: its values in {target} were not compared with those here")
+        first, *others = [_in_spark(node, engine) for engine in engines]
+        if isinstance(node, (exp.Cast, exp.Extract)) and any(other != first for other in others or [(node, [])]):
+            note(node, f"{node.sql_names()[0]}: its values in {target} differ from those here for some arguments")
+    escapes = [exp.Like not in engine.operators for engine in engines]  # whether LIKE has the backslash as its escape character
+    return replaced(tree, _escaped) if escapes in ([False], [True, False]) else tree
+
+
+def _in_spark(node: exp.Expr, engine: Engine) -> tuple[exp.Expr, list[str]]:
+    """Returns an engine's operator in Spark, and the notes on it."""
+    operator, notes = engine.operators.get(type(node)), []
+    try:
+        return (node if operator is None else operator(node.copy(), lambda _, words: notes.append(words))), notes
+    except Refused as refused:
+        return node, [str(refused)]
+
+
+def _escaped(node: exp.Expr) -> exp.Expr:
+    """Writes the escape character of LIKE out, unless the pattern shows that it does not matter."""
+    if not isinstance(node, (exp.Like, exp.ILike)) or isinstance(node.parent, exp.Escape) or "\\" not in (literal(node.expression) or "\\"):
+        return node
+    return exp.Escape(this=node.copy(), expression=text("\\"))
 
 
 # -- the known facts about a value ------------------------------------------------------------------------------

@@ -265,8 +265,7 @@ class _Translation:
                 ends = [source.place(part.meta["end"]) for part in refused.node.walk() if "end" in part.meta]
                 raise error_at(self.sql, begin, max([begin, *ends]) + 1, "TRANSPILE", str(refused), UNSUPPORTED) from None
         engines = [ENGINES[name] for name in (self.read, self.write) if name in ENGINES]
-        meanings.compared(found, engines, self.write, written, note)
-        return found
+        return meanings.compared(found, engines, self.write, written, note)
 
     def _note(self, at: int, text: str) -> None:
         self.notes.append((at, text))
@@ -379,7 +378,7 @@ class _Translation:
             raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"sqlglot cannot read this expression in the SQL of {self.read}")
         found = query.selects[0].pop()
         self._look_at(found, start)
-        text = _unmasked(self._text(found, start, source), self.renamed)
+        text = self._unmasked(self._text(found, start, source))
         missing = next((name for name, other in self.renamed.items() if other is None and re.search(rf"\b{name}\b(?=\(| \w+\()", text)), None)
         if missing:
             raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"{self.target.name if self.target else ''} does not support {missing}", UNSUPPORTED)
@@ -443,6 +442,22 @@ class _Translation:
             raise error_at(self.sql, token.start, token.end, "TRANSPILE", message, UNSUPPORTED)
         return f"{_MARK}LAST({self.order})"
 
+    def _unmasked(self, text: str) -> str:
+        """Restores the clause's own functions in the text, under their names in the target's SQL."""
+        while (found := next(self._wrapped(text), None)) is not None:
+            begin, inner, end = found
+            text = f"{text[:begin.start]}{begin.text[len(_MARK) :].upper()} {inner}{text[end.end :]}"
+        return re.sub(rf"\b{_MARK}(\w+)", lambda m: self.renamed.get(m[1].upper()) or m[1], text)
+
+    def _wrapped(self, text: str) -> Iterator[tuple[Token, str, Token]]:
+        """Yields the calls that represent RUNNING and FINAL, each with its argument."""
+        tokens = tokenize(text, "" if self.target is None else self.write)
+        close = matching(tokens)
+        for i, token in enumerate(tokens):
+            if token.kind == WORD and token.upper in (f"{_MARK}RUNNING", f"{_MARK}FINAL"):
+                end = tokens[close[i + 1]]
+                yield token, text[tokens[i + 1].end : end.start], end
+
 
 def _dates(node: exp.Expr) -> exp.Expr:
     """Turns a date plus a number of units into a sum with an interval, which is a date in Spark too; DATEADD is a timestamp."""
@@ -453,21 +468,3 @@ def _dates(node: exp.Expr) -> exp.Expr:
     if unit is not None and count is not None:
         amount = exp.Interval(this=exp.Literal.string(str(count)), unit=unit)
     return exp.Paren(this=exp.Add(this=node.this, expression=amount)) if isinstance(amount, exp.Interval) else node
-
-
-def _unmasked(text: str, renamed: dict[str, str | None]) -> str:
-    """Restores the clause's own functions in the text, under their names in the target's SQL."""
-    while (found := next(_wrapped(text), None)) is not None:
-        begin, inner, end = found
-        text = f"{text[:begin.start]}{begin.text[len(_MARK) :].upper()} {inner}{text[end.end :]}"
-    return re.sub(rf"\b{_MARK}(\w+)", lambda m: renamed.get(m[1].upper()) or m[1], text)
-
-
-def _wrapped(text: str) -> Iterator[tuple[Token, str, Token]]:
-    """Yields the calls that represent RUNNING and FINAL, each with its argument."""
-    tokens = tokenize(text)
-    close = matching(tokens)
-    for i, token in enumerate(tokens):
-        if token.kind == WORD and token.upper in (f"{_MARK}RUNNING", f"{_MARK}FINAL"):
-            end = tokens[close[i + 1]]
-            yield token, text[tokens[i + 1].end : end.start], end

@@ -225,7 +225,7 @@ def test_flink_has_within():
         ("listagg(A.s)", "LISTAGG(A.s, '')", []),
         ("get_json_object(s, '$.a')", "JSON_VALUE(s, '$.a')", ["GET_JSON_OBJECT: its values in flink were not compared"]),
         ("timestamp_millis(x)", "TO_TIMESTAMP_LTZ(x, 3)", []),
-        ("CAST(CAST(x AS STRING) AS BINARY)", "CAST(CAST(x AS STRING) AS BYTES)", []),
+        ("CAST(CAST(x AS STRING) AS BINARY)", "CAST(CAST(x AS STRING) AS BYTES)", ["CAST: its values in flink differ"]),
         ("struct(1, 2)", "ROW(1, 2)", []),
         ("a[0]", "a[0]", ["elements of an array are counted from 1 there"]),
         ("x / y", "x / y", ["/ of two integers cuts off there"]),
@@ -238,6 +238,32 @@ def test_functions_have_the_names_of_flink(spark, flink, notes):
     assert len(done.notes) == len(notes) and all(text in note.text for text, note in zip(notes, done.notes)), done.notes
     around = sparkcep.transpile(f"SELECT {spark.replace('A.s', 's')} AS p FROM t", "spark", "flink")
     assert around.sql == f"SELECT {flink.replace('A.s', 's')} AS p FROM t"
+
+
+@pytest.mark.parametrize(("read", "write", "text", "there"), [
+    ("spark", "trino", r"s LIKE 'A\_%' OR s NOT LIKE p OR s LIKE 'A%'", r"s LIKE 'A\_%' ESCAPE '\' OR s NOT LIKE p ESCAPE '\' OR s LIKE 'A%'"),
+    ("spark", "trino", r"s LIKE 'A#_' ESCAPE '#'", r"s LIKE 'A#_' ESCAPE '#'"),
+    ("spark", "snowflake", r"s ILIKE 'A\_%'", r"s ILIKE 'A\\_%' ESCAPE '\\'"),
+    ("bigquery", "trino", r"s LIKE r'A\_%'", r"s LIKE 'A\_%' ESCAPE '\'"),
+    ("trino", "snowflake", r"s LIKE 'A\_%'", r"s LIKE 'A\\_%'"),
+    ("spark", "databricks", r"s LIKE 'A\_%'", r"s LIKE 'A\\_%'"),
+])  # fmt: skip
+def test_the_escape_character_of_like_is_written_for_another_engine(read, write, text, there):
+    for statement in ("SELECT * FROM t WHERE {}", "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES 1 AS n PATTERN (A) DEFINE A AS {})"):
+        done = sparkcep.transpile(statement.format(text), read, write)
+        assert statement.partition("{}")[0].split()[-1] + " " + there in done.sql and done.notes == ()
+
+
+@pytest.mark.parametrize(("read", "write", "text", "notes"), [
+    ("spark", "trino", "CAST(a.price AS INT)", ["CAST: its values in trino differ from those here for some arguments"]),
+    ("spark", "snowflake", "TRY_CAST(a.price AS INT)", ["TRY_CAST: its values in snowflake differ from those here for some arguments"]),
+    ("spark", "trino", "EXTRACT(SECOND FROM ts)", ["EXTRACT: its values in trino differ from those here for some arguments"]),
+    ("spark", "trino", "CAST('1' AS INT) + CAST(count(*) AS BIGINT) + EXTRACT(YEAR FROM ts)", []),
+    ("trino", "snowflake", "CAST(a.price AS INTEGER)", []),
+])  # fmt: skip
+def test_casts_for_another_engine_are_noted_where_they_differ(read, write, text, notes):
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES {text} AS n PATTERN (a) DEFINE a AS TRUE)", read, write)
+    assert [note.text for note in done.notes] == notes
 
 
 @pytest.mark.parametrize(("write", "around", "measure", "there"), [
