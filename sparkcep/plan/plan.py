@@ -215,7 +215,7 @@ class Plan:
         """The plan as the table function needs it: without the texts that Spark computes outside."""
         names, ranking, outputs = {leaf.name for leaf in self.leaves}, self.ranking, self.time_output()
         if ranking is not None and ranking.changes is not None:  # a stream that resumes compares its lists with those that it has reported
-            outputs = self.outputs
+            outputs = (*self.outputs, *self.arrays, *self.over_arrays, *self.aggregates)
         elif ranking is not None:  # keep objectives that are leaves: the engine knows their types
             ranking = ranking._replace(objectives=tuple(t for t in ranking.objectives if t in names), score="", order=())
         return replace(

@@ -873,13 +873,17 @@ class ConditionCompiler:
         return t
 
     def _total(self, held: tuple, value: tuple) -> Type:
-        """Emits the sum of a register and a value, whose type is that of the register: + would cut decimal places of 38 digits."""
+        """Emits the sum of a register and a value.
+
+        Its type is that of the register, because + would cut decimal places of 38 digits. A sum of more digits is an error also
+        without ANSI: NULL would stand for a sum without values.
+        """
         a, b = self.tree_type(held), self.tree_type(value)
         if not a.is_wide or b.kind == "null":
             return self._arithmetic("+", held, value)
         for side in (held, value):
             self._widen(self.emit(side))
-        self.op("ADDW", 0, a.scale - b.scale, 0, 2 * a.precision + int(self.ansi))
+        self.op("ADDW", 0, a.scale - b.scale, 0, 2 * a.precision + 1)
         return a
 
     def _widen(self, t: Type) -> None:

@@ -127,7 +127,7 @@ class Memory:
             case "count":
                 return ("call", "+", held, ONE if value is None else ("call", "if", ("call", "isnull", value), ZERO, ONE))
             case "sum" | "mean":
-                total = ("call", "if", ("call", "isnull", value), held, ("call", "isnull", held), value, ("call", TOTAL, held, value))  # NULL if it overflows
+                total = ("call", "coalesce", ("call", TOTAL, held, value), held, value)
                 return ("call", "cast", total, Lit("lit", "type", f"{_type(kept)} {_like(kept)}"))
             case "min" | "max":
                 return ("call", "least" if kept.what == "min" else "greatest", held, value)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sparkcep.clause.expressions import Expr
-from sparkcep.plan.scope import NAVIGATIONS, OF_ROWS, is_of_row
+from sparkcep.plan.scope import NAVIGATIONS, OF_ROWS, RANDOM, is_of_row
 
 # functions whose operands Spark converts to a common type
 _JOINING = frozenset("COALESCE NVL IFNULL NVL2 IF IFF NULLIF GREATEST LEAST".split())
@@ -151,22 +151,29 @@ def _shape(expr: Expr) -> object:
 def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
     """The largest parts of ``expr`` that read columns and cannot fail. Inside a lambda only the columns are returned.
 
-    A subquery is one part, because Spark computes it below the engine, where its outer columns are.
+    Subqueries and random numbers are parts, too: the outer columns of a subquery are below the engine, and all output rows of a
+    match have one random number.
     """
     expr = expr.bare()
-    if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
+    if _is_below(expr):
         yield expr
         return
+    below = [node for node in expr.walk() if _is_below(node)]
     inner = list(_columns(expr, stars=True))
-    if not inner:
+    if not inner and not below:
         return
     if expr.op == "lambda" or any(node.op == "lambda" for node in expr.args):
-        yield from inner
+        yield from (*inner, *below)
     elif not may_fail(expr, ansi) or any(arg.op == "star" for arg in expr.args):  # Spark expands a star inside its call only
         yield expr
     else:
         for arg in expr.args:
             yield from pieces(arg, ansi)
+
+
+def _is_below(node: Expr) -> bool:
+    """Whether Spark computes a node below the engine, however it is used."""
+    return node.op == "subquery" or (node.op == "in" and node.value is not None) or (node.op == "call" and node.value in RANDOM)
 
 
 def _columns(expr: Expr, bound: frozenset[str] = frozenset(), *, stars: bool = False) -> Iterator[Expr]:

@@ -27,7 +27,6 @@ from sparkcep.plan.scope import (
     LIST_CHANGE,
     NAVIGATIONS,
     OF_MATCHES,
-    RANDOM_CALL,
     RANKED,
     SCORE_CALL,
     SLIDING,
@@ -356,9 +355,8 @@ class MeasureSplitter:
 
         If it may fail, Spark computes it above the engine, only for the rows that are read.
         """
-        text = self.scope.row_text(body)
-        if not fallible.may_fail(body, self.ansi) or RANDOM_CALL.search(text):  # all rows of a match have one random number
-            return self._value(row, text)
+        if not fallible.may_fail(body, self.ansi):
+            return self._value(row, self.scope.row_text(body))
         return self._if_any(row, body, {part.span: self._value(row, self.scope.row_text(part)) for part in fallible.pieces(body, self.ansi)})
 
     def _if_any(self, row: Row, body: Expr, swaps: dict[Span, str]) -> str:

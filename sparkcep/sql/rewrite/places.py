@@ -335,7 +335,7 @@ class _Clause:
         body = node.args[0]
         while body.bare().op == "call" and body.bare().value in NAVIGATIONS and body.bare().args:
             body = body.bare().args[0]
-        apart = any(n.op == "subquery" or (n.op == "call" and n.value == "CLASSIFIER") for n in body.walk())
+        apart = any(n.op == "call" and n.value == "CLASSIFIER" for n in body.walk())
         return body if not apart and may_fail(body, self.of.plan.ansi) else None
 
     def _search(self, expressions: list[tuple[Expr, bool]], i: int, j: int) -> Span | None:

@@ -58,6 +58,7 @@ MOST_SHOWN = 40  # rows with the columns of ``show``
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
 MOST_MATCHES = 10  # with a row that are listed
+MOST_GIVEN_UP = 3  # start rows whose runs are too many, until a question is given up
 _ONLY_EMPTY = "Only an empty match starts here, and ALL MATCHES does not report it."
 
 
@@ -622,7 +623,7 @@ class _Explainer(Names):
         if own is not None:
             return [f"{head} is {name}.", *self._lets_come(self.end_of(own, row), variable, row)]
         names: dict[str, None] = {}
-        given_up: int | None = None  # a start row whose runs are too many
+        given_up: list[int] = []  # start rows whose runs are too many
         missed = self._lost(row, variable) if all_matches else None
         for search in self.trace.searches.values() if missed is None else ():
             if search.start > row:
@@ -635,11 +636,12 @@ class _Explainer(Names):
                     if option is not None:  # runs of later start rows are shorter
                         return [f"{head} is not {name}.", *self._not_taken(search, node, option, labels, row)]
             except Effort:
-                given_up = search.start
-                continue
+                given_up.append(search.start)
             search.forget()
-        if given_up is not None:
-            return [f"{head} is not answered.", self._effort(given_up, "")]
+            if len(given_up) == MOST_GIVEN_UP:
+                break
+        if given_up:
+            return [f"{head} is not answered.", self._effort(given_up[-1], "")]
         missed = missed if all_matches else self._lost(row, variable)
         if missed is not None:
             return [f"{head} is not {name}.", *self._lets_come(self.end_of(missed, row), variable, row), *self._lost_to(missed, row)]
