@@ -45,6 +45,7 @@ _QUOTES = frozenset("'\"`")
 _BLOCK = re.compile(r"\bBEGIN\b", re.I)
 # words that open a block, and words that begin its next part, with the words before the first statement; none if it follows at once
 _OPENED: Mapping[str, tuple[str, ...]] = {"IF": ("THEN",), "CASE": ("THEN",), "WHILE": ("DO",), "FOR": ("DO",), "LOOP": (), "REPEAT": ()}
+_LABELLED = frozenset(["BEGIN", "WHILE", "FOR", "LOOP", "REPEAT"])  # blocks that may have a label before a colon
 _NEXT_PART: Mapping[str, tuple[str, ...]] = {"ELSEIF": ("THEN",), "WHEN": ("THEN",), "ELSE": (), "UNTIL": ("END",)}
 _TRANSACTIONS = frozenset(["TRANSACTION", "WORK"])
 _STRETCH = re.compile(r";|[^\s;]+")
@@ -222,7 +223,7 @@ def statement_places(tokens: Sequence[Token]) -> Iterator[Place]:
         elif parentheses:
             continue
         elif began:
-            if behind.text == ":" or token.text == ":":  # a label
+            if token.text == ":" or (behind.text == ":" and tokens[min(i + 2, len(tokens) - 1)].upper in _LABELLED):
                 begins = True
             elif word == "BEGIN" and behind.text != ";" and behind.kind != END and behind.upper not in _TRANSACTIONS:
                 blocks += 1
@@ -246,7 +247,9 @@ def statement_places(tokens: Sequence[Token]) -> Iterator[Place]:
             begins, until = word != "END", ()
             if word == "END":
                 blocks -= 1
-        elif (opens, word) in (("CREATE", "PROCEDURE"), ("DECLARE", "HANDLER")):
+        elif opens == "CREATE" and word == "PROCEDURE" and tokens[i - 1].upper in ("CREATE", "REPLACE"):
+            opens = word
+        elif opens == "DECLARE" and word == "HANDLER":
             opens = word
         elif word == "BEGIN" and opens in ("PROCEDURE", "HANDLER"):
             blocks += 1

@@ -159,7 +159,7 @@ def _call(expr: Expr, name: str, args: list[exp.Expr], words: Words) -> exp.Expr
     first, *rest = [[token.upper for token in each] for each in words]
     if expr.value == "EXTRACT" and first[-1] == "FROM":
         return exp.Extract(this=exp.Var(this=words[0][-2].text), expression=args[0])
-    if expr.value == "TRIM" and (first[-1] != "(" or rest[0] == ["FROM"]):
+    if expr.value == "TRIM" and args and (first[-1] != "(" or rest[0] == ["FROM"]):
         position = next((word for word in first if word in TRIMMED), None)
         return exp.Trim(this=args[-1], expression=args[0] if len(args) > 1 else None, position=position)
     condition = args[-1] if "filter" in expr.flags else None
@@ -220,8 +220,19 @@ def _remember(node: exp.Expr, pieces: list[str], parts: list[exp.Expr]) -> None:
     The shape has the node and all nodes below it in depth-first order. A part is its number in the text.
     """
     numbers = {id(part): number for number, part in enumerate(parts)}
-    shape = tuple(numbers[id(each)] if id(each) in numbers else _own(each) for each in node.dfs(prune=lambda each: id(each) in numbers))
-    node.meta[_TEXT] = (tuple(pieces), shape)
+    shape: list[int | tuple] = []
+    below = [node]
+    while below:
+        each = below.pop()
+        number = numbers.get(id(each))
+        shape.append(_own(each) if number is None else number)
+        below.extend(() if number is not None else reversed(_directly_below(each)))
+    node.meta[_TEXT] = (tuple(pieces), tuple(shape))
+
+
+def _directly_below(node: exp.Expr) -> list[exp.Expr]:
+    """Returns the nodes directly below a node by the names of its arguments, which a change of the tree may reorder."""
+    return [part for _, value in sorted(node.args.items()) for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
 
 
 def _own(node: exp.Expr) -> tuple:
@@ -241,7 +252,7 @@ def _parts(node: exp.Expr, shape: tuple) -> list[exp.Expr] | None:
         if isinstance(own, int):
             parts[own] = each
         elif own == _own(each):
-            below.extend(each.iter_expressions(reverse=True))
+            below.extend(reversed(_directly_below(each)))
         else:
             return None
     return [part for _, part in sorted(parts.items(), key=lambda item: item[0])]

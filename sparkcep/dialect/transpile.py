@@ -323,7 +323,8 @@ class _Translation:
             return self._identifier(name, variable_text(name) != name)
 
         def column(name: str) -> str:
-            return self._identifier(name, self._is_always_quoted(name))
+            of_flink = target.name == _FLINK and variable_text(name) != name  # sqlglot does not know Flink's reserved words
+            return self._identifier(name, of_flink or self._is_always_quoted(name))
 
         number = len(self.texts)
         self.texts[number] = printed(clause, self._expression, named, column)

@@ -55,7 +55,7 @@ _OVER_ARRAY = {
 }
 _SAME_IF_DISTINCT = frozenset(["MIN", "MAX", "COLLECT_SET", *_BOOLEAN, *_ENDS])
 _FILTER = re.compile("FILTER", re.IGNORECASE | re.ASCII)
-_NULLS_OPTION = re.compile(r"\s(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
+_NULLS_OPTION = re.compile(r"(?:^|(?<=\W))(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -567,9 +567,9 @@ class MeasureSplitter:
         for word in agg.call.flags & {"running", "final"}:
             body = body[len(word) :].lstrip()
         if option := _NULLS_OPTION.search(body):
-            return body[: option.start()], option[0]
+            return body[: option.start()], f" {option[0]}"
         option = _NULLS_OPTION.search(behind)
-        return body.rstrip(), option[0] if option else ""
+        return body.rstrip(), f" {option[0]}" if option else ""
 
 
 __all__ = ["AGGREGATES", "CLASSIFIER_COLUMN", "ELEMENT", "POSITION", "MeasureSplitter"]

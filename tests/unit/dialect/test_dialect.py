@@ -164,6 +164,13 @@ def test_no_other_dialect_prints_a_clause(dialect):
         tree.sql(dialect)
 
 
+def test_an_operand_that_is_taken_out_and_put_back_keeps_its_side():
+    tree = sqlglot.parse_one("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY i MEASURES a - b AS n, trim() AS m PATTERN (A))", read="sparkcep")
+    difference = tree.find(exp.Sub)
+    difference.set("this", exp.Paren(this=difference.this.pop()))
+    assert "(a) - b AS `n`, trim() AS `m`" in tree.sql("sparkcep")
+
+
 def test_databricks_stays_as_it_was():
     sql = "SELECT * FROM t MATCH_RECOGNIZE (MEASURES LAST(p) AS q PATTERN (A) DEFINE A AS p > 1)"
     tree = sqlglot.parse_one(sql, read="databricks")
