@@ -305,6 +305,13 @@ class TestTheJvmParser:
         low = MATCH.replace("10", "?")
         found = enabled.sql(f"EXECUTE IMMEDIATE 'SELECT ? AS k, m.* FROM ticks {low} AS m' USING 1, 20")
         assert rows(found) == [(1, "b", 25)]
+        # The rewriter writes these values in another order, and some of them twice.
+        source = f"(SELECT * FROM ticks WHERE ts >= ?) {low}"
+        assert rows(enabled.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM {source}' USING 2, 10")) == [("a", 15)]
+        measures = "LAST(A.price * {x}) AS p, A.price + {y} AS q"
+        text = f"EXECUTE IMMEDIATE 'SELECT * FROM ticks {MATCH}' USING ".replace("A.price AS p", measures)
+        assert rows(enabled.sql(text.format(x="?", y="?") + "2 AS y, 100 AS x")) == [("a", 30, 115), ("b", 50, 125)]
+        assert rows(enabled.sql(text.format(x=":x", y=":y") + "100 AS y, 2 AS x")) == [("a", 30, 115), ("b", 50, 125)]
         fresh = enabled.newSession()
         assert rows(fresh.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM ticks_table {MATCH}'")) == EXPECTED
 

@@ -14,6 +14,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.HybridParameterContext;
 import org.apache.spark.sql.catalyst.parser.NamedParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
@@ -30,6 +31,7 @@ import org.sparkcep.rewriter.Configured;
 import org.sparkcep.rewriter.HelperProcess;
 import org.sparkcep.rewriter.Rewriter;
 import scala.Option;
+import scala.collection.immutable.Seq;
 
 /** Rewrites the text of statements, and leaves all other calls to Spark's parser. */
 public final class RewritingParser implements InvocationHandler {
@@ -118,13 +120,21 @@ public final class RewritingParser implements InvocationHandler {
     return wanted ? new VariableSubstitution().substitute(text) : text;
   }
 
-  private static boolean isPositional(Object[] args) {
-    return args.length > 1 && args[1] instanceof PositionalParameterContext;
+  /**
+   * Returns the values that Spark would bind to {@code ?} markers by position, or null without such values. EXECUTE IMMEDIATE
+   * passes values with and without names, which it binds by position or by name, depending on the statement's markers.
+   */
+  private static Seq<Expression> positional(Object[] args) {
+    Object context = args.length > 1 ? args[1] : null;
+    if (context instanceof HybridParameterContext hybrid) {
+      return hybrid.args();
+    }
+    return context instanceof PositionalParameterContext positional ? positional.params() : null;
   }
 
   private static JsonNode asked(String text, Object[] args)
       throws ClauseException, HelperProcess.HelperException, JsonProcessingException {
-    JsonNode answer = Rewriter.ask(request(text, isPositional(args)));
+    JsonNode answer = Rewriter.ask(request(text, positional(args) != null));
     answer.path("unknown").forEach(setting -> { if (LOGGED.add(setting.asText())) LOG.warn(setting.asText()); });
     if (answer.has("error")) {
       throw new ClauseException(text, answer.get("error"));
@@ -139,13 +149,14 @@ public final class RewritingParser implements InvocationHandler {
     }
     Object[] out = args.clone();
     out[0] = sql;
-    if (isPositional(args)) {
-      out[1] = named((PositionalParameterContext) args[1], answer.get("marker_prefix").asText());
+    String prefix = answer.get("marker_prefix").asText();
+    if (positional(args) != null && sql.contains(":" + prefix)) {
+      out[1] = named(positional(args), prefix);
     }
     return out;
   }
 
-  private static ObjectNode request(String text, boolean positional) {
+  private static ObjectNode request(String text, boolean namedMarkers) {
     SQLConf conf = SQLConf.get();
     ObjectNode request = JSON.createObjectNode();
     request.put("sql", text);
@@ -157,16 +168,15 @@ public final class RewritingParser implements InvocationHandler {
     settings.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
     settings.put("spark.sql.ansi.doubleQuotedIdentifiers", String.valueOf(conf.doubleQuotedIdentifiers()));
     settings.put(EXCLUDED_RULES, conf.getConfString(EXCLUDED_RULES, ""));
-    request.put("named_markers", positional);
+    request.put("named_markers", namedMarkers);
     return request;
   }
 
-  private static NamedParameterContext named(PositionalParameterContext context, String prefix) {
+  private static NamedParameterContext named(Seq<Expression> values, String prefix) {
     Map<String, Expression> named = new HashMap<>();
-    for (int i = 0; i < context.params().size(); i++) {
-      named.put(prefix + (i + 1), context.params().apply(i));
+    for (int i = 0; i < values.size(); i++) {
+      named.put(prefix + (i + 1), values.apply(i));
     }
-    return new NamedParameterContext(
-        Scala.map(named));
+    return new NamedParameterContext(Scala.map(named));
   }
 }
