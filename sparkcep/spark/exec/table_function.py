@@ -13,11 +13,12 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.util import PythonEvalType
 
 from sparkcep.clause.expressions import NAMED_FUNCTIONS
+from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_clause
 from sparkcep.clause.tokens import STRING, quote, tokenize, unquoted
 from sparkcep.clause.tree import ONE_ROW
@@ -73,12 +75,14 @@ class MatchAnalysis(AnalyzeResult):
     Attributes:
         prepared: the compiled plan; None for a clause text.
         plan: the plan of a clause text.
+        settled: whether the plan of a clause text was made under the session's settings.
         columns: the output columns of a clause text, as (name, engine column).
         collated: the columns that may have a collation, see :func:`_perhaps_collated`.
     """
 
     prepared: Prepared | None = None
     plan: Plan | None = None
+    settled: bool = False
     columns: list[tuple[str, str]] | None = None
     collated: dict[str, str] | None = None
 
@@ -88,13 +92,17 @@ class MatchRecognize:
 
     @staticmethod
     def analyze(table: AnalyzeArgument, spec: AnalyzeArgument | None = None) -> MatchAnalysis:
+        """Analyses a call. ``spec`` is the text of a clause. The JVM extension passes JSON instead: the text and the settings."""
         if not table.isTable:
             raise ClauseError("ARGUMENT", "the first argument of match_recognize must be TABLE(...)")
         if plan_at(table.dataType.names) is not None:
             return analyze_planned(table.dataType, distinct=True, streaming=False)
         if spec is None or not isinstance(spec.value, str):
             raise ClauseError("ARGUMENT", "match_recognize needs a string constant after TABLE(...): the text of the clause")
-        return _analyze_clause(spec.value, table.dataType)
+        if not spec.value.startswith('{"clause":'):
+            return _analyze_clause(spec.value, table.dataType)
+        given = json.loads(spec.value)
+        return _analyze_clause(given["clause"], table.dataType, Settings.read(given["settings"].get, given["application"].get))
 
     def __init__(self, analysis: MatchAnalysis | None = None) -> None:
         if analysis is None:
@@ -123,7 +131,7 @@ class MatchRecognize:
             # Only Spark knows the types of a clause text's row expressions, so it is compiled on its first batch.
             strings = {f.name for f in schema if _holds_strings(f.type)}
             _check_collations(self.analysis.plan, {n: c for n, c in (self.analysis.collated or {}).items() if n in strings}, dict(self.analysis.plan.inputs))
-            return engine_for(prepare(self.analysis.plan, schema))
+            return engine_for(prepare(self.analysis.plan if self.analysis.settled else _settled(self.analysis.plan, schema), schema))
         at = plan_at(schema.names)
         plan = schema.names[at]
         if Plan.from_json(plan) != self.analysis.prepared.plan:
@@ -552,14 +560,16 @@ def _needs_rewriter(what: str) -> ClauseError:
     )
 
 
-def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
-    """Plans a clause text. Spark computes the plan's inputs through ``select``."""
+def _analyze_clause(text: str, schema: T.StructType, settings: Settings | None = None) -> MatchAnalysis:
+    """Plans a clause text under the session's settings, if they are known. Spark computes the plan's inputs through ``select``."""
     from sparkcep.engine.core.task import output_schema
 
     names = {name.upper() for name in schema.names}
-    plan = make_plan(parse_clause(text, NAMED_FUNCTIONS & names))
+    text = backticked(text) if settings is not None and settings.double_quoted else text
+    plan = make_plan(parse_clause(text, NAMED_FUNCTIONS & names), settings=settings or DEFAULT)
     _check_words(plan, names)
-    _check_strings(text, names)
+    if settings is None:
+        _check_strings(text, names)
     names = {leaf.name for leaf in plan.leaves}
     for name, sql in plan.outputs:
         if sql not in names:
@@ -604,6 +614,7 @@ def _analyze_clause(text: str, schema: T.StructType) -> MatchAnalysis:
         withSinglePartition=not plan.partition,
         select=selected,
         plan=plan,
+        settled=settings is not None,
         columns=columns,
         collated=_perhaps_collated(plan, schema),
     )
@@ -619,7 +630,7 @@ def _check_words(plan: Plan, names: set[str]) -> None:
 def _check_strings(text: str, names: set[str]) -> None:
     """Refuses a string in double quotes that is the name of a column.
 
-    A setting determines whether Spark reads it as a column, and only the rewriter knows settings.
+    A setting determines whether Spark reads it as a column, and without the JVM extension a call does not know it.
     """
     for token in tokenize(text):
         if token.kind == STRING and token.text[0] == '"' and (name := unquoted(token.text)).upper() in names:
@@ -646,15 +657,33 @@ def _on_executor() -> bool:
 background.on_executor = _on_executor
 
 
-def _bounds() -> Settings:
-    """Returns the session's limits. Spark gives its tasks all settings whose names begin with "spark"."""
+def _task_settings() -> Settings:
+    """Returns the session's settings. Spark gives its tasks all settings whose names begin with "spark"."""
     task = TaskContext.get()
     return DEFAULT if task is None else Settings.read(task.getLocalProperty)
 
 
+def _settled(plan: Plan, schema: pa.Schema) -> Plan:
+    """Returns the plan of a clause text under the settings that Spark gives its tasks, for rows of a schema.
+
+    Times have the session's time zone. Without a time, no condition depends on it.
+    """
+    settings = _task_settings()
+    zone = next(filter(None, map(_zone, schema.types)), settings.zone)
+    return replace(plan, ansi=settings.ansi, zone=zone, bounds=tuple(records.Bound(*bound) for bound in settings.bounds()))
+
+
+def _zone(t: pa.DataType) -> str | None:
+    """Returns the time zone of a type's timestamps, or None."""
+    if pa.types.is_timestamp(t):
+        return t.tz
+    inner = (t.field(i).type for i in range(t.num_fields)) if pa.types.is_nested(t) else ()
+    return next(filter(None, map(_zone, inner)), None)
+
+
 @reported_alone()
 def _expand(graph: list | None, limit: int | None) -> list | None:
-    return None if graph is None else graphs.expand_matches(graph, limit, _bounds())
+    return None if graph is None else graphs.expand_matches(graph, limit, _task_settings())
 
 
 @reported_alone()
@@ -669,7 +698,7 @@ def _count(graph: list | None) -> Decimal | None:
 
 @reported_alone()
 def _sample(graph: list | None, n: int | None, seed: int | None) -> list | None:
-    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _bounds())
+    return None if graph is None or n is None or seed is None else graphs.sample_matches(graph, n, seed, _task_settings())
 
 
 _ROW = T.StructType([T.StructField("position", T.LongType()), T.StructField("variable", T.StringType())])

@@ -32,6 +32,7 @@ from sparkcep.spark.java import JavaNotFoundError, find_java_tool, require_java 
 from sparkcep.spark.session import jar as jvm_build  # noqa: E402
 from sparkcep.spark.session import session
 from sparkcep.sql.rewrite.rewrite import name_markers  # noqa: E402
+from tests.spark.configured import configured  # noqa: E402
 from tests.support.views import temporary_views  # noqa: E402
 
 MATCH = "MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES A.price AS p PATTERN (A) DEFINE A AS price > 10)"
@@ -305,15 +306,29 @@ class TestTheJvmParser:
         low = MATCH.replace("10", "?")
         found = enabled.sql(f"EXECUTE IMMEDIATE 'SELECT ? AS k, m.* FROM ticks {low} AS m' USING 1, 20")
         assert rows(found) == [(1, "b", 25)]
-        # The rewriter writes these values in another order, and some of them twice.
+        # The rewriter writes the condition before the table.
         source = f"(SELECT * FROM ticks WHERE ts >= ?) {low}"
         assert rows(enabled.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM {source}' USING 2, 10")) == [("a", 15)]
+        fresh = enabled.newSession()
+        assert rows(fresh.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM ticks_table {MATCH}'")) == EXPECTED
+
+    @pytest.mark.further
+    def test_values_with_names(self, enabled):
         measures = "LAST(A.price * {x}) AS p, A.price + {y} AS q"
         text = f"EXECUTE IMMEDIATE 'SELECT * FROM ticks {MATCH}' USING ".replace("A.price AS p", measures)
         assert rows(enabled.sql(text.format(x="?", y="?") + "2 AS y, 100 AS x")) == [("a", 30, 115), ("b", 50, 125)]
         assert rows(enabled.sql(text.format(x=":x", y=":y") + "100 AS y, 2 AS x")) == [("a", 30, 115), ("b", 50, 125)]
-        fresh = enabled.newSession()
-        assert rows(fresh.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM ticks_table {MATCH}'")) == EXPECTED
+
+    @pytest.mark.further
+    def test_the_text_of_a_clause_as_a_parameter(self, enabled):
+        """Only Spark reads it, under the session's settings: a day of 23 hours in Berlin, and NULL for a division by 0."""
+        table = "(SELECT * FROM VALUES (1, TIMESTAMP '2024-03-30 12:00:00', 0), (2, TIMESTAMP '2024-03-31 12:00:00', 5) AS v(i, x, n))"
+        text = "ORDER BY i MEASURES B.i AS b PATTERN (A+ B) DEFINE B AS x - A.x >= INTERVAL '1' DAY AND (n / A.n) IS NULL"
+        call = f"SELECT * FROM match_recognize(TABLE{table}, :text)"
+        with configured(enabled, {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.ansi.enabled": "false"}):
+            assert rows(enabled.sql(call, {"text": text})) == [(2,)]
+            with configured(enabled, {"sparkcep.maxSteps": "0"}), pytest.raises(ClauseError, match="maxSteps must be a number"):
+                enabled.sql(call, {"text": text})
 
     def test_clause_errors(self, enabled):
         with pytest.raises(ClauseError) as caught:

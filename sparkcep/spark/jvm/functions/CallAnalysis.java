@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.lang.ref.WeakReference;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,12 +14,17 @@ import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FunctionTableSubqueryArgumentExpression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDTFAnalyzeResult;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedPolymorphicPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
@@ -29,6 +35,7 @@ import org.sparkcep.rewriter.Rewriter;
 import scala.Function2;
 import scala.Option;
 import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction2;
 
 /**
@@ -77,7 +84,7 @@ final class CallAnalysis {
         return known;
       }
       try {
-        return shared(spark.apply(function, arguments));
+        return shared(spark.apply(function, withSettings(arguments)));
       } catch (Throwable raised) { // Scala does not declare its exceptions
         throw Reflection.<RuntimeException>unchecked(reworded(raised));
       }
@@ -107,6 +114,28 @@ final class CallAnalysis {
       Seq<?> none = Scala.seq(List.of());
       return (PythonUDTFAnalyzeResult) Reflection.construct(
           PythonUDTFAnalyzeResult.class.getName(), result, false, none, none, none, shared(FunctionCode.bytes(answer.get("result"))));
+    }
+
+    /**
+     * Returns the arguments with the session's settings beside the clause's text, as JSON. Only the analysis gets them: Spark would
+     * send an argument of the call with every row.
+     */
+    private static Seq<Expression> withSettings(Seq<Expression> arguments) {
+      List<Expression> all = new ArrayList<>();
+      for (Expression argument : CollectionConverters.asJava(arguments)) {
+        Expression value = argument instanceof NamedArgumentExpression named ? named.value() : argument;
+        Object text = value.foldable() && value.dataType() instanceof StringType ? value.eval(null) : null;
+        Expression given = text == null ? value : new Literal(UTF8String.fromString(withSettings(text.toString())), DataTypes.StringType);
+        all.add(argument instanceof NamedArgumentExpression named ? new NamedArgumentExpression(named.key(), given) : given);
+      }
+      return Scala.seq(all);
+    }
+
+    private static String withSettings(String text) {
+      ObjectNode given = JsonNodeFactory.instance.objectNode().put("clause", text);
+      given.set("settings", Configured.session());
+      given.set("application", Configured.application());
+      return given.toString();
     }
 
     private static Throwable reworded(Throwable raised) {

@@ -37,7 +37,6 @@ import scala.collection.immutable.Seq;
 public final class RewritingParser implements InvocationHandler {
   static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
-  private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
   private static final Logger LOG = LoggerFactory.getLogger("org.sparkcep.SparkcepExtensions");
   private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet(); // the logged messages about unknown settings
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -157,17 +156,10 @@ public final class RewritingParser implements InvocationHandler {
   }
 
   private static ObjectNode request(String text, boolean namedMarkers) {
-    SQLConf conf = SQLConf.get();
     ObjectNode request = JSON.createObjectNode();
     request.put("sql", text);
-    ObjectNode settings = Configured.session();
-    request.set("settings", settings);
+    request.set("settings", Configured.session());
     request.set("application", Configured.application());
-    settings.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
-    settings.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
-    settings.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
-    settings.put("spark.sql.ansi.doubleQuotedIdentifiers", String.valueOf(conf.doubleQuotedIdentifiers()));
-    settings.put(EXCLUDED_RULES, conf.getConfString(EXCLUDED_RULES, ""));
     request.put("named_markers", namedMarkers);
     return request;
   }

@@ -15,6 +15,7 @@ import scala.jdk.javaapi.OptionConverters;
 public final class Configured {
   private static final String HEAD = "sparkcep.";
   private static final String OPERATOR_HEAD = "spark.";
+  private static final String EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"; // as in settings.py
   private static final String WORKER_MEMORY = "spark.executor.pyspark.memory";
   private static final String MAP_IN_ARROW = "sparkcep.mapInArrow";
   private static final String EXCHANGE = "sparkcep.exchange";
@@ -34,11 +35,17 @@ public final class Configured {
     return OptionConverters.toJava(SQLConf.get().stringRedactionPattern()).map(Object::toString);
   }
 
-  /** Returns the sparkcep settings of the session. */
+  /** Returns the settings of the session that a clause depends on: sparkcep's, and some of Spark's. */
   public static ObjectNode session() {
+    SQLConf conf = SQLConf.get();
     ObjectNode out = JsonNodeFactory.instance.objectNode();
-    CollectionConverters.asJava(SQLConf.get().getAllConfs())
+    CollectionConverters.asJava(conf.getAllConfs())
         .forEach((key, value) -> { if (key.startsWith(HEAD) || key.startsWith(OPERATOR_HEAD + HEAD)) out.put(key, value); });
+    out.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
+    out.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
+    out.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
+    out.put("spark.sql.ansi.doubleQuotedIdentifiers", String.valueOf(conf.doubleQuotedIdentifiers()));
+    out.put(EXCLUDED_RULES, conf.getConfString(EXCLUDED_RULES, ""));
     return out;
   }
 
