@@ -486,6 +486,10 @@ def _spark_type(spec: records.LeafSpec, arrow: pa.DataType, schema: T.StructType
     match spec:
         case records.Aggregate(function="list", column=name) if name in schema.names:
             return T.ArrayType(schema[name].dataType)
+        case records.Aggregate(function="min" | "max", column=name) if name in schema.names:
+            return schema[name].dataType
+        case records.Aggregate(function="sum", column=name) if name in schema.names and isinstance(schema[name].dataType, T.DayTimeIntervalType):
+            return schema[name].dataType
         case records.Rows(columns=names):
             fields = [
                 T.StructField(f.name, schema[n].dataType if n in schema.names else _of_arrow(f.type))
