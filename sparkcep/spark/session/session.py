@@ -189,7 +189,7 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         """Runs a rewritten statement."""
         held = {**frames, **(streams.made if streams is not None else {})}
         with without_log():
-            if held or kwargs:
+            if held:
                 return original(session, unformatted(statement, held), bound, **held)
             return original(session, statement, bound)
 

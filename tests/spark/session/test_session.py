@@ -141,6 +141,7 @@ def test_format_fields(enabled):
     frame = enabled.table("ticks")
     clause = MATCH.replace("PATTERN (A)", "PATTERN (A{{1,1}})")
     assert rows(enabled.sql(f"SELECT * FROM {{data}} {clause}", data=frame)) == EXPECTED
+    assert rows(enabled.sql(f"SELECT p, '{{{{}}}}' AS b FROM ticks {clause.replace('10', '{low}')}", low=20)) == [(25, "{}")]  # without a DataFrame
     low = clause.replace("10", "?")
     text = f"SELECT m.*, {{word}} AS w, '{{{{}}}}' AS b FROM {{data}} {low} AS m"
     assert rows(enabled.sql(text, [20], data=frame, word="it's")) == [("b", 25, "it's", "{}")]
