@@ -6,26 +6,38 @@ if its analysis finds such a column, it is rewritten again with the types of the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthIntervalType
 
 from sparkcep.plan.plan import Plan
 from sparkcep.settings import Settings
 from sparkcep.sql.rewrite.rewrite import AVERAGE, Months, rewrite_all
 
+log = logging.getLogger("sparkcep")
+
 ERROR_CLASS = "SPARKCEP.YEAR_MONTH_INTERVAL"
 _KEPT = ("min", "max", "sum")  # aggregates of months that return months
 
 
 def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructType]) -> tuple[Months | None, ...]:
-    """Returns the columns of each clause that must travel as months. ``schema_of`` returns the schema of a query."""
+    """Returns the columns of each clause that must travel as months. ``schema_of`` returns the schema of a query.
+
+    A clause has None if it lacks such columns, or if its table cannot be read on its own.
+    """
     from sparkcep.spark.exec.table_function import plan_at
 
     found: list[Months | None] = []
     while len(found) < len(clauses := rewrite_all(sql, settings, tuple(found))[1]):
         clause = clauses[len(found)]
-        fields = schema_of(clause.input).fields
+        try:
+            fields = schema_of(clause.input).fields
+        except PySparkException as error:
+            log.info("the table of a clause cannot be read by itself: %s", error)
+            found.append(None)
+            continue
         at = plan_at([f.name for f in fields])
         schema = StructType(fields if at is None else fields[:at] + fields[at + 1 :])
         found.append(_months(clause.plan, schema))

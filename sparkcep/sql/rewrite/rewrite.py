@@ -329,7 +329,8 @@ class _Rewriter:
         slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
         windows = self.settings.windows and frame is None and months is None and slicing.slices is None
         sql = subquery(plan, source, self.explaining, months, filtering, slicing, frame, windows)
-        self.found.append(Rewritten(clause, plan, _input(plan, source, None), sql, source, origin, filtering, slicing))
+        alone = (self._names(begin) or "") + _input(plan, source, None)
+        self.found.append(Rewritten(clause, plan, alone, sql, source, origin, filtering, slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, end, sql))
 

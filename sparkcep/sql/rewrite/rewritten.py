@@ -53,7 +53,7 @@ class Rewritten:
     Attributes:
         clause: its AST.
         plan: its plan.
-        input: the table function's input.
+        input: a query of the table function's input, with the statement's WITH. It lacks the WITH of an inner query.
         sql: the subquery that replaced it.
         source: the table before it.
         origin: its position.
