@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -78,6 +79,7 @@ MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
 NEEDED = "__sparkcep_needed"  # whether a variable accepts a row
 _KEPT = 64
 _recent: dict[str, Places] = {}  # the recently rewritten statements
+_recent_lock = threading.Lock()  # a driver's threads share them
 
 
 def rewrite(sql: str, *, settings: Settings | None = None) -> str:
@@ -146,21 +148,25 @@ def translated(
     if out == marked:
         return None
     places = Places(marked, out, clauses, sql, int if marked == read else functools.partial(unmarked, marked=marked))
-    _recent.pop(sql, None)
-    _recent[sql] = places
-    if len(_recent) > _KEPT:
-        _recent.pop(next(iter(_recent)), None)
+    with _recent_lock:
+        _recent.pop(sql, None)
+        _recent[sql] = places
+        if len(_recent) > _KEPT:
+            _recent.pop(next(iter(_recent)))
     return places
 
 
 def known(sql: str) -> Places | None:
     """Returns the source map of a recently rewritten statement, for errors at run time."""
-    return _recent.get(sql)
+    with _recent_lock:
+        return _recent.get(sql)
 
 
 def rewritten_from(rewritten: str) -> Places | None:
     """Returns the source map of the statement that was recently rewritten to this text."""
-    return next((places for places in reversed(_recent.values()) if places.rewritten == rewritten), None)
+    with _recent_lock:
+        recent = list(_recent.values())
+    return next((places for places in reversed(recent) if places.rewritten == rewritten), None)
 
 
 def name_markers(sql: str) -> str:

@@ -3,12 +3,16 @@ tests/spark/errors/test_places.py."""
 
 from __future__ import annotations
 
+from threading import Thread
+from uuid import uuid4
+
 import pytest
 
 from sparkcep.clause.tokens import WORD, tokenize
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
 from sparkcep.spark.errors.reword import clause_error
-from sparkcep.sql.rewrite.rewrite import translated
+from sparkcep.sql.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import known, rewritten_from, translated
 
 CLAUSE = (
     "MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts DESC MEASURES FIRST(A.x) + 1 AS first_x, sum(y) AS total, median(z) AS half ALL ROWS PER MATCH "
@@ -75,6 +79,43 @@ def test_names_of_the_rewriter_are_told_in_the_users_words():
     assert places is not None
     assert places.named('"__o0 DESC", "__p0", "(__l0 + 1)"') == '"ts DESC", "k", "(FIRST(A.x) + 1)"'
     assert translated("SELECT 1", settings=DEFAULT, named_markers=False) is None
+
+
+def test_a_statement_is_found_while_others_are_rewritten():
+    places = translated(f"SELECT * FROM ticks {CLAUSE}", settings=DEFAULT, named_markers=False)
+
+    class Text(str):
+        """The text, compared while another thread rewrites a statement."""
+
+        def __eq__(self, other):
+            other_thread = Thread(target=translated, args=(f"SELECT {uuid4().int} FROM ticks {CLAUSE}",), kwargs={"settings": DEFAULT, "named_markers": False})
+            other_thread.start()
+            other_thread.join()
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    translated(f"SELECT 1 FROM ticks {CLAUSE}", settings=DEFAULT, named_markers=False)  # this one is compared first
+    assert rewritten_from(Text(places.rewritten)) is places
+
+
+def test_a_statement_is_known_while_it_is_rewritten_again(monkeypatch):
+    statement, found, threads = f"SELECT * FROM ticks {CLAUSE}", [], []
+
+    class Recent(dict):
+        """The recent statements, read by another thread between the removal and the insertion of one."""
+
+        def __setitem__(self, sql, places):
+            threads.append(Thread(target=lambda: found.append(known(sql))))
+            threads[-1].start()
+            threads[-1].join(0.01)
+            super().__setitem__(sql, places)
+
+    monkeypatch.setattr(rewrite, "_recent", Recent())
+    for _ in range(2):
+        places = translated(statement, settings=DEFAULT, named_markers=False)
+        threads[-1].join()
+        assert found[-1] is places
 
 
 def test_a_worker_without_the_package_is_told_as_such():
