@@ -875,8 +875,8 @@ class ConditionCompiler:
     def _total(self, held: tuple, value: tuple) -> Type:
         """Emits the sum of a register and a value.
 
-        Its type is that of the register, because + would cut decimal places of 38 digits. A sum of more digits is an error also
-        without ANSI: NULL would stand for a sum without values.
+        Its type is that of the register, because + would cut decimal places of 38 digits. A sum of more digits is an error, also
+        without ANSI, because NULL means a sum without values.
         """
         a, b = self.tree_type(held), self.tree_type(value)
         if not a.is_wide or b.kind == "null":

@@ -57,8 +57,8 @@ MOST_LINES = 40  # of the comparisons of a row
 MOST_SHOWN = 40  # rows with the columns of ``show``
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
-MOST_MATCHES = 10  # with a row that are listed
-MOST_GIVEN_UP = 3  # start rows whose runs are too many, until a question is given up
+MOST_MATCHES = 10  # with a row that are listed.
+MOST_GIVEN_UP = 3  # Start rows with too many runs.
 _ONLY_EMPTY = "Only an empty match starts here, and ALL MATCHES does not report it."
 
 
