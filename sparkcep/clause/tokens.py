@@ -223,7 +223,8 @@ def statement_places(tokens: Sequence[Token]) -> Iterator[Place]:
         elif parentheses:
             continue
         elif began:
-            if token.text == ":" or (behind.text == ":" and tokens[min(i + 2, len(tokens) - 1)].upper in _LABELLED):
+            label = word not in _OPENED and word not in _NEXT_PART and tokens[min(i + 2, len(tokens) - 1)].upper in _LABELLED
+            if token.text == ":" or (behind.text == ":" and label):
                 begins = True
             elif word == "BEGIN" and behind.text != ";" and behind.kind != END and behind.upper not in _TRANSACTIONS:
                 blocks += 1

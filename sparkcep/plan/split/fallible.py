@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sparkcep.clause.expressions import Expr
-from sparkcep.plan.scope import NAVIGATIONS, OF_ROWS, RANDOM, is_of_row
+from sparkcep.plan.scope import NAVIGATIONS, OF_ROWS, is_of_row
 
 # functions whose operands Spark converts to a common type
 _JOINING = frozenset("COALESCE NVL IFNULL NVL2 IF IFF NULLIF GREATEST LEAST".split())
@@ -151,19 +151,18 @@ def _shape(expr: Expr) -> object:
 def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
     """The largest parts of ``expr`` that read columns and cannot fail. Inside a lambda only the columns are returned.
 
-    Subqueries and random numbers are parts, too: the outer columns of a subquery are below the engine, and all output rows of a
-    match have one random number.
+    A subquery is a part, too, because Spark computes it below the engine, where its outer columns are.
     """
     expr = expr.bare()
-    if _is_below(expr):
+    if _is_subquery(expr):
         yield expr
         return
-    below = [node for node in expr.walk() if _is_below(node)]
+    subqueries = [node for node in expr.walk() if _is_subquery(node)]
     inner = list(_columns(expr, stars=True))
-    if not inner and not below:
+    if not inner and not subqueries:
         return
     if expr.op == "lambda" or any(node.op == "lambda" for node in expr.args):
-        yield from (*inner, *below)
+        yield from (*inner, *subqueries)
     elif not may_fail(expr, ansi) or any(arg.op == "star" for arg in expr.args):  # Spark expands a star inside its call only
         yield expr
     else:
@@ -171,9 +170,8 @@ def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
             yield from pieces(arg, ansi)
 
 
-def _is_below(node: Expr) -> bool:
-    """Whether Spark computes a node below the engine, however it is used."""
-    return node.op == "subquery" or (node.op == "in" and node.value is not None) or (node.op == "call" and node.value in RANDOM)
+def _is_subquery(node: Expr) -> bool:
+    return node.op == "subquery" or (node.op == "in" and node.value is not None)
 
 
 def _columns(expr: Expr, bound: frozenset[str] = frozenset(), *, stars: bool = False) -> Iterator[Expr]:

@@ -27,6 +27,7 @@ from sparkcep.plan.scope import (
     LIST_CHANGE,
     NAVIGATIONS,
     OF_MATCHES,
+    RANDOM,
     RANKED,
     SCORE_CALL,
     SLIDING,
@@ -375,7 +376,9 @@ class MeasureSplitter:
         by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
         single = agg.plain and len(agg.arguments) <= 1
         if agg.name in _ENDS and single and by_row and not agg.conditions:
-            return self._of_row(Row(_ENDS[agg.name], agg.mask, final=agg.final), agg.arguments[0])
+            row, argument = Row(_ENDS[agg.name], agg.mask, final=agg.final), agg.arguments[0]
+            drawn = any(node.op == "call" and node.value in RANDOM for node in argument.walk())  # all output rows have the number of one row
+            return self._value(row, self.scope.row_text(argument)) if drawn else self._of_row(row, argument)
         if agg.name in _NATIVE and single and not agg.distinct and (by_row or self._is_of_labels(agg)) and not self._is_repeated(agg):
             return self._native(agg, _NATIVE[agg.name])
         if agg.name in _OVER_ARRAY and agg.plain and (single or agg.name == "COUNT"):

@@ -57,6 +57,13 @@ def test_random_conditions_filter_nothing(condition):
     assert len(fixed.prefilter) == len(fixed.candidates) == 1
 
 
+def test_all_rows_of_a_match_have_one_random_number_of_first_value():
+    plan = make_plan(parse_clause("ORDER BY t MEASURES any_value(uuid() || v) AS a, LAST(A.v * (rand() - rand())) AS b ALL ROWS PER MATCH PATTERN (A)"))
+    texts = {text for _, text in plan.inputs}
+    assert "uuid() || v" in texts and not any("rand" in text for text in texts)
+    assert plan.outputs[1].text.count("rand()") == 2
+
+
 def test_a_plain_clause_calls_nothing_of_options_that_it_does_not_have():
     clause, called = parse_clause(PLAIN), set()
     sys.setprofile(lambda frame, event, _: called.add(frame.f_globals.get("__name__")) if event == "call" else None)
