@@ -466,6 +466,10 @@ def test_rewrite_and_explain_need_no_spark():
     assert loaded_after(code) & {"pyspark", "py4j"} == set()
 
 
+def test_a_clause_is_rewritten_without_other_libraries_than_sqlglot():
+    assert loaded_after(f"import sparkcep\nsparkcep.rewrite({CLAUSE!r})") == {"sqlglot"}
+
+
 def test_a_statement_without_the_clause_is_not_cut_into_tokens():
     assert "sqlglot" not in loaded_after("import sparkcep\nsql = 'SELECT 1'\nassert sparkcep.rewrite(sql) is sql")
 

@@ -30,6 +30,7 @@ _CONSTANTS = {"NULL": exp.null, "TRUE": exp.true, "FALSE": exp.false}
 _NULLS = {"IGNORE": exp.IgnoreNulls, "RESPECT": exp.RespectNulls}
 _SOME = {"ANY": exp.Any, "SOME": exp.Any, "ALL": exp.All}
 
+_OF_WORDS = ("call", "like", "special")  # nodes that depend on the words between their arguments
 Words = list[list[Token]]  # the tokens before each argument of an expression, and after the last one
 
 
@@ -55,7 +56,8 @@ class Reader:
         args = [self.tree(arg, bound) for arg in expr.args]
         ends = [expr.span.start, *(arg.span.end for arg in expr.args)]
         pieces = [self.text[end:start] for end, start in zip(ends, [*(arg.span.start for arg in expr.args), expr.span.end])]
-        node = _made(expr, text, args, [tokenize(piece)[:-1] for piece in pieces])
+        words = [tokenize(piece)[:-1] for piece in pieces] if expr.op in _OF_WORDS else []
+        node = _made(expr, text, args, words)
         _remember(node, pieces, args)
         return node
 

@@ -662,6 +662,9 @@ class Checked(NamedTuple):
     number: Annotated[int, Range(0, "failing")]
 
 
+TOTAL = "total"  # the operator of a tree that adds a value to the register of a sum
+
+
 class Lit(NamedTuple):
     """A number, string, boolean, null or type name."""
 

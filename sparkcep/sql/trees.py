@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkcep.compiler.conditions.bytecode import TOTAL
+from sparkcep.plan.records import TOTAL
 
 
 def call_text(name: str, texts: Sequence[str]) -> str:

@@ -51,6 +51,7 @@ from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import (
     ALL_ROWS,
+    TOTAL,
     At,
     Checked,
     Condition,
@@ -92,7 +93,6 @@ _PARTS = {"variant": "variant_get(v, '$.x', 'int')", "geometry": "ST_AsBinary(g)
 _DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
-TOTAL = "total"  # adds a value to the register of a sum
 # calls that fail for some values under ANSI; _EXACT are those that fail for exact numbers only
 _EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])

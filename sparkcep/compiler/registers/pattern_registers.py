@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sparkcep.compiler.conditions.bytecode import TOTAL
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
@@ -21,6 +20,7 @@ from sparkcep.plan.records import (
     LIKE,
     MEAN,
     SUM,
+    TOTAL,
     Assignment,
     At,
     Checked,

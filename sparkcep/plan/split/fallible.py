@@ -154,10 +154,10 @@ def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
     A subquery is a part, too, because Spark computes it below the engine, where its outer columns are.
     """
     expr = expr.bare()
-    if _is_subquery(expr):
+    if is_subquery(expr):
         yield expr
         return
-    subqueries = [node for node in expr.walk() if _is_subquery(node)]
+    subqueries = [node for node in expr.walk() if is_subquery(node)]
     inner = list(_columns(expr, stars=True))
     if not inner and not subqueries:
         return
@@ -170,7 +170,8 @@ def pieces(expr: Expr, ansi: bool) -> Iterator[Expr]:
             yield from pieces(arg, ansi)
 
 
-def _is_subquery(node: Expr) -> bool:
+def is_subquery(node: Expr) -> bool:
+    """Whether a node is a subquery, EXISTS, or IN over one."""
     return node.op == "subquery" or (node.op == "in" and node.value is not None)
 
 

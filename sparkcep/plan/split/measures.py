@@ -510,7 +510,7 @@ class MeasureSplitter:
 
         They become input columns, because Spark allows no subquery over an array's elements.
         """
-        if expr.op == "subquery" or (expr.op == "in" and expr.value is not None):
+        if fallible.is_subquery(expr):
             if self._looks_at_match(expr):
                 raise self.scope.error(
                     expr, "AGGREGATE", "a subquery in an aggregate's argument cannot test CLASSIFIER() or MATCH_NUMBER(). Test the result of the aggregate",

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from sparkcep.clause.automaton import ROW
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW
 from sparkcep.compiler import searches as by
-from sparkcep.compiler.conditions.bytecode import TOTAL
 from sparkcep.compiler.net.net import E_NOT, E_VAR, Net
 from sparkcep.compiler.strategy import MAX_RANKED, Strategy, knows_scores, strategy_of
 from sparkcep.plan.extend.approx import ALL
@@ -25,6 +24,7 @@ from sparkcep.plan.records import (
     LIKE,
     MEAN,
     SUM,
+    TOTAL,
     WAY,
     Arc,
     At,

@@ -24,7 +24,7 @@ def test_aggregates_keep_the_unit_of_intervals(measure, column, expected):
     assert found.schema["m"].dataType == expected
 
 
-@pytest.mark.skipif(not hasattr(T, "TimeType"), reason="this Spark has no type TIME")
+@pytest.mark.skipif(not hasattr(T, "TimeType"), reason="this version of Spark lacks the type TIME")
 @pytest.mark.parametrize("measure", ["min", "max"])
 def test_extremes_keep_the_precision_of_times(measure):
     columns = T.StructType([T.StructField("i", T.IntegerType()), T.StructField("x", T.TimeType(3))])
