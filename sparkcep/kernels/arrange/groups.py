@@ -19,8 +19,12 @@ _HALF = np.uint64(32)
 
 @inlined
 def _cell(before, word, mask):
-    """The first cell of a pair."""
-    h = (np.uint64(word) ^ (np.uint64(before) << _HALF)) * _MIX
+    """The first cell of a pair.
+
+    The words of short strings and of whole DOUBLEs differ in their high bits only, so these are mixed down before and after.
+    """
+    h = np.uint64(word) ^ (np.uint64(before) << _HALF)
+    h = (h ^ (h >> _HALF)) * _MIX
     return np.int64((h ^ (h >> _HALF)) & np.uint64(mask))
 
 
