@@ -507,7 +507,7 @@ def lacking(what, state):
     return GROW
 
 
-@kernel
+@embedded
 def _emit(arc, q, group, stamp, again, graph, values, rows, room, labelled, max_matches, state):
     """Reports the match that the current record completes, unless it was reported before. Returns DONE, or an outcome that says why
     not. ``again``: all matches that end at the row were reported by an earlier call."""
