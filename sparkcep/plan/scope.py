@@ -328,6 +328,8 @@ class Scope:
         """
         swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.holds(s)}
         for node in self.columns_outside(expr, fixed):
+            if node.op == "star" and self.qualifier(node) is not None:
+                swaps[node.span] = "*"
             if node.op != "col":
                 continue
             text = node.span.of(self.text)
@@ -425,7 +427,8 @@ class Scope:
         final = "final" in call.flags
         if final and in_define:
             raise self.error(call, "FINAL_IN_DEFINE", "FINAL cannot be used in DEFINE, where the match is not complete. Leave FINAL out")
-        self._no_extras(call)
+        for one in (node, call):
+            self._no_extras(one)
         if call.value in ("FIRST", "LAST"):
             which, logical = call.value[0], self._offset(call, 0)
             if in_define and logical > MAX_OFFSET_IN_DEFINE:

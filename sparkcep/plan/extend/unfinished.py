@@ -80,13 +80,13 @@ def clock_matters(plan: Plan) -> bool:
     """Whether the output depends on the clock.
 
     Without negations and windows of groups, all runs of a start row end with one window. If rows between are ignored, none of them
-    breaks. Then the clock says only how and when they end.
+    breaks, unless the pattern has ``$``. Then the clock says only how and when they end.
     """
     shown, chosen = plan.unfinished, plan.selection
     assert shown is not None and chosen is not None
     asked = {leaf.spec.kind for leaf in plan.leaves}
-    negated = bool(plan.without) or has(plan.pattern, "not")
-    return shown.report == "TIMEOUT" or chosen.strategy == "STRICT" or len(plan.windows) > 1 or negated or not asked.isdisjoint({"status", "ended"})
+    breaks = chosen.strategy == "STRICT" or bool(plan.without) or has(plan.pattern, "not") or has(plan.pattern, "end")
+    return shown.report == "TIMEOUT" or len(plan.windows) > 1 or breaks or not asked.isdisjoint({"status", "ended"})
 
 
 def unread_clock_columns(plan: Plan, columns: tuple[Computed, ...]) -> tuple[Computed, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.clause.expressions import Expr, render, render_values
-from sparkcep.clause.tokens import Span
+from sparkcep.clause.tokens import WORD, Span, tokenize
 from sparkcep.errors import UNSUPPORTED, position
 from sparkcep.plan import records
 from sparkcep.plan.extend.approx import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
@@ -55,7 +55,6 @@ _OVER_ARRAY = {
     "MIN": "array_min({})", "MAX": "array_max({})",
 }
 _SAME_IF_DISTINCT = frozenset(["MIN", "MAX", "COLLECT_SET", *_BOOLEAN, *_ENDS])
-_FILTER = re.compile("FILTER", re.IGNORECASE | re.ASCII)
 _NULLS_OPTION = re.compile(r"(?:^|(?<=\W))(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
 
 
@@ -544,7 +543,8 @@ class MeasureSplitter:
             conditions = [f"{element} IS NOT NULL", *(f"({over(c, element)})" for c in agg.conditions)]
         body, option = self._body(agg, swaps)
         if distinct:
-            body = re.sub(r"\bDISTINCT\b", "", body, count=1, flags=re.IGNORECASE)
+            at = _places(body, "DISTINCT")[0]
+            body = body[:at] + body[at + len("DISTINCT") :]
         if agg.name in _ENDS:
             value = swaps.get(agg.arguments[0].span, agg.arguments[0].span.of(self.scope.text))
             if skips_nulls(self.scope.text, agg.arguments, agg.conditions, agg.call):
@@ -564,7 +564,7 @@ class MeasureSplitter:
         end, behind = span.end, ""
         if "filter" in agg.call.flags:
             condition = agg.call.args[-1].span
-            end = span.start + max(word.start() for word in _FILTER.finditer(text[span.start : condition.start]))
+            end = span.start + _places(text[span.start : condition.start], "FILTER")[-1]
             behind = text[condition.end : span.end]
         body = render(text, replace(agg.call, span=Span(span.start, end)), swaps)
         for word in agg.call.flags & {"running", "final"}:
@@ -573,6 +573,11 @@ class MeasureSplitter:
             return body[: option.start()], f" {option[0]}"
         option = _NULLS_OPTION.search(behind)
         return body.rstrip(), f" {option[0]}" if option else ""
+
+
+def _places(text: str, word: str) -> list[int]:
+    """Where ``text`` has a word, outside of comments, strings and quoted names."""
+    return [token.start for token in tokenize(text) if token.kind == WORD and token.upper == word]
 
 
 __all__ = ["AGGREGATES", "CLASSIFIER_COLUMN", "ELEMENT", "POSITION", "MeasureSplitter"]

@@ -1002,7 +1002,8 @@ def _output(plan: Plan) -> list[str]:
         name = key.name if not key.plain or plan.case_sensitive else key.name.lower()
         if key.plain and name in seen:
             continue
-        seen.add(name)
+        if key.plain:
+            seen.add(name)
         keys.append(quote(key.name) if key.plain else f"{key.column} AS {quote(key.name)}")
         hidden.append(quote(key.name) if key.plain else key.column)
     above = by_rank(plan)[1]  # without an aggregate above the ranking the leaves below it stay

@@ -63,9 +63,10 @@ def slow(plan: Plan) -> list[str]:
 def stepwise(plan: Plan) -> Plan | None:
     """Returns the plan that makes the engine send each row once, with its match's number.
 
-    Returns None if an aggregate needs arrays.
+    Returns None if an aggregate needs arrays, or if the number does not tell matches apart: unfinished matches have none, and the
+    engine's partitions by ``equal_keys`` are not visible in its output.
     """
-    if plan.rows == ONE_ROW or not (plan.aggregates or plan.over_arrays) or searched(plan) or refused(plan):
+    if plan.rows == ONE_ROW or not (plan.aggregates or plan.over_arrays) or searched(plan) or refused(plan) or plan.equal_keys or plan.unfinished:
         return None
     rows = set(_rows(plan))
     if rows & {name for _, text in plan.outputs for name in _LEAF.findall(text)}:

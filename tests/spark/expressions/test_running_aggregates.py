@@ -265,6 +265,20 @@ def test_one_aggregate_that_is_no_window_function_leaves_all_to_arrays():
     assert '"stepwise":true' in slow and "O(values so far) for each output row: percentile(x, 0.5) (line 1, column" in slow
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param("SHOW UNFINISHED MATCHES PATTERN (A B) DEFINE B AS x > 1", id="unfinished matches have no number"),
+        pytest.param(
+            "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 100 DEFINE B AS B.x = A.x", id="the numbers begin anew for each x"
+        ),
+    ],
+)
+def test_matches_whose_numbers_do_not_tell_them_apart_are_left_to_arrays(rest):
+    text = f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES FINAL median(x) AS m, RUNNING stddev(x) AS s ALL ROWS PER MATCH {rest})"
+    assert '"stepwise":true' not in rewrite(text, settings=Settings(windows=True))
+
+
 def test_an_array_of_a_whole_match_is_made_once():
     clause = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {} AS l ALL ROWS PER MATCH PATTERN (A+))"
     whole, running = (rewrite(clause.format(f"{which} array_agg(x)"), settings=Settings(windows=True)) for which in ("FINAL", "RUNNING"))
