@@ -146,8 +146,8 @@ class Tree:
         missing = [_missing(known, found) for known in self.known]
         absent = np.any(missing, axis=0)
         choosing = bool(operations(self.scored.tree) & CHOICES)
-        if (not self.scored.strict and absent.any()) or (choosing and any(np.isnan(leaf).any() for leaf in leaves)):
-            return None  # least and greatest skip NULLs, and treat NaN as the greatest value
+        if (not self.scored.strict and absent.any()) or (choosing and not all(np.isfinite(leaf).all() for leaf in leaves)):
+            return None  # least and greatest skip NULLs, and treat NaN as the greatest value; a difference of infinities is NaN
         intervals: list[Interval | None] = [
             interval_of_values(leaf[~none], FLOATING if t is not None and t.is_float else _bits(term, t))
             for leaf, none, term, t in zip(leaves, missing, self.scored.leaves, self.types)

@@ -105,12 +105,12 @@ def interval_of(tree: tuple, leaves: Sequence[Interval | None], rises: bool | No
     """Returns the interval of a score from those of its leaves. None if the score or one of its parts is not ``inside``.
 
     It is also None if a root of a negative number may make the score better. Such a root is NaN, which ranks last: the score
-    ``-sqrt(x)`` rises as x falls, but only to 0.
+    ``-sqrt(x)`` rises as x falls, but only to 0. For ``least`` and ``greatest`` NaN is the greatest number: ``least(NaN, 5)`` is 5.
 
     Args:
         tree: the score, or a part of it.
         leaves: the intervals of the leaves.
-        rises: whether the score rises with this part; None if that depends on other parts.
+        rises: whether the score rises with this part, and is NaN if the part is; None if that depends on other parts.
     """
     if tree[0] == "lit":
         return tree[1], tree[1], 32
@@ -137,13 +137,13 @@ def interval_of(tree: tuple, leaves: Sequence[Interval | None], rises: bool | No
 
 
 def _directions(tree: tuple, rises: bool | None) -> list[bool | None]:
-    """Returns whether the score rises with each operand; None if that depends on other parts."""
+    """Returns whether the score rises with each operand, see :func:`interval_of`."""
     falls = None if rises is None else not rises
     if tree[0] == "neg":
         return [falls]
     if tree[0] == "-":
         return [rises, falls]
-    return [None if tree[0] in ("*", "/", "abs") else rises] * (len(tree) - 1)
+    return [None if tree[0] in ("*", "/", "abs", *CHOICES) else rises] * (len(tree) - 1)
 
 
 def keeps_scale(types: list[Type]) -> bool:

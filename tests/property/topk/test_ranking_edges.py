@@ -160,6 +160,16 @@ def test_how_many_rows_a_side_has():
     ({"x": 1}, {"x": 1}, True), ({"x": 1}, {"x": 2}, False), ([1, 2], [1, 2], True), ([1], [2], False), (NAN, OTHER_NAN, True), (-0.0, 0.0, True), (None, None, False),
 ])  # fmt: skip
 def test_equal_keys_of_all_types(left, right, found):
+@pytest.mark.parametrize("pref", ["MAX (least(sqrt(A.v - B.v), 5))", "MAX (greatest(sqrt(A.v - B.v), 1))", "MAX (sqrt(A.v - B.v)) AND MAX (A.v) COMBINE BY MIN", "MIN (least(1 - sqrt(A.v - B.v), 5))"])
+def test_least_and_greatest_take_nan_for_the_greatest_number(pref):
+    """So a match whose root is NaN may be the best: least(NaN, 5) is 5."""
+    rows, every = [("AB", 0.0), ("AB", 1.0), ("AB", 0.0)], [[0, 1], [0, 2], [1, 2]]
+    assert matches("A B", f"PREF {pref}", 1, rows, {"v": REAL}) == every
+    # a difference of infinities is NaN
+    assert matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, [("AB", np.inf), ("AB", np.inf), ("AB", 0.0)], {"v": REAL}) == every
+    assert len(matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, rows, {"v": REAL})) == 1
+
+
     kind = pa.array([left, right]).type
     rows = [("A", left, 1), ("B", right, 1)]
     assert matches("A B", "PREF MAX (A.v)", 1, rows, {"key": kind, "v": WHOLE}, link="B.key = A.key") == ([[0, 1]] if found else [])
