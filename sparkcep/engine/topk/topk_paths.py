@@ -130,16 +130,18 @@ class TopkPaths(Rankings):
         if self.ranking.moving:
             unfolded = Unfolded.in_windows(self.task.plan, chunk, sliding, letters)
             within = None if within is None else (unfolded.ends(within[0]), unfolded.ends(within[1]))
-            found = self._of_spans(chunk, unfolded.spans(), unfolded.letters, weights[:, unfolded.rows], linked.part(unfolded.rows), within)
+            rows = unfolded.rows
+            found = self._of_spans(chunk, unfolded.spans(), rows, unfolded.letters, weights[:, rows], linked.part(rows), within)
             return None if found is None else [unfolded.folded(best) for best in found]
-        return self._of_spans(chunk, self.spans(chunk, sliding), letters, weights, linked, within)
+        return self._of_spans(chunk, self.spans(chunk, sliding), np.arange(chunk.rows), letters, weights, linked, within)
 
     def _of_spans(
-        self, chunk: Chunk, all_spans: Iterable[Span], letters: np.ndarray, weights: np.ndarray, linked: Links, within: tuple[np.ndarray, np.ndarray] | None
-    ) -> list[Best] | None:
+        self, chunk: Chunk, all_spans: Iterable[Span], rows: np.ndarray, letters: np.ndarray, weights: np.ndarray, linked: Links,
+        within: tuple[np.ndarray, np.ndarray] | None,
+    ) -> list[Best] | None:  # fmt: skip
         """Returns the best matches of each partition, None if paths do not determine them.
 
-        The other arguments have an entry for each row of the partitions.
+        ``rows`` are the rows of the chunk that the partitions have. The other arguments have an entry for each of them.
         """
         found = []
         for spans in self._groups(all_spans, within is None and linked.alike, letters, weights):
@@ -156,7 +158,7 @@ class TopkPaths(Rankings):
                 except OverflowError:
                     return None  # the sums are too large
                 except TooMuchStateError:
-                    raise self.task.failures.state(span.low, chunk.columns, LESS) from None
+                    raise self.task.failures.state(int(rows[span.low]), chunk.columns, LESS) from None
         return found
 
     def _groups(self, all_spans: Iterable[Span], together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
