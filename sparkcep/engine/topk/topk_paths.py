@@ -5,12 +5,13 @@ If the score is a sum over the rows, they are k best paths over (node, row) (CPR
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
@@ -363,7 +364,10 @@ class Links(NamedTuple):
                 banded = any(rights[e] is not None for e in own)
                 taken = [columns[c] for c in found.nodes[node]]
                 if banded:
-                    taken[-1] = taken[-1].cast(pa.int64())
+                    last = _lower_ends(taken[-1], [found.bands[original[e]] for e in own], columns)
+                    if last is None:
+                        return None
+                    taken[-1] = last
                 codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
                 if codes is None:
                     return None
@@ -408,6 +412,18 @@ def _shifts(band: row_equalities.Band | None, columns: dict[str, pa.Array]) -> l
 
 
 def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def _lower_ends(column: pa.Array, bands: Sequence[row_equalities.Band | None], columns: dict[str, pa.Array]) -> pa.Array | None:
+    """Returns the left key of bands: the lower end or the number of the row before. It is NULL if the upper end is.
+
+    Returns None if only some of the upper ends of a row are NULL.
+    """
+    there = ~np.asarray(column.is_null())
+    open_ended = [there & np.asarray(columns[band.high].is_null()) if band is not None and band.own else np.zeros_like(there) for band in bands]
+    if any((some != open_ended[0]).any() for some in open_ended):
+        return None
+    return pc.if_else(pa.array(open_ended[0]), pa.scalar(None, pa.int64()), column.cast(pa.int64()))
+
+
     """Returns the letters, 0 for rows with a NULL time. Such rows are in no match.
 
     ``ends`` has the end of each window that begins with a row. int64 (windows, rows).

@@ -26,11 +26,11 @@ WHOLE, REAL, TINY, INT = pa.int64(), pa.float64(), pa.int8(), pa.int32()
 NAN, OTHER_NAN = np.array([0x7FF8000000000000, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)
 
 
-def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link="", more="", settings=DEFAULT, listed=False, limits=None) -> list:
-    """Positions of the matches that the engine gives, in its order; ``rows``: (letters, values of the columns); ``listed``: by the
-    engine that lists all."""
+def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link=(), more="", settings=DEFAULT, listed=False, limits=None) -> list:
+    """Positions of the matches that the engine gives, in its order; ``rows``: (letters, values of the columns); ``link``:
+    conditions by variable; ``listed``: by the engine that lists all."""
     letters = [v for v in "ABC" if v in pattern]
-    conditions = ", ".join(f"{v} AS s LIKE '%{v}%'" + (f" AND {link}" if v == letters[-1] and link else "") for v in letters)
+    conditions = ", ".join(f"{v} AS s LIKE '%{v}%'" + (f" AND {link[v]}" if v in link else "") for v in letters)
     text = f"ORDER BY id MEASURES array_agg(id) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern}) {pref} TOP {top} {more} DEFINE {conditions}"
     plan = without_catching(make_plan(parse_clause(text), settings=settings))
     if listed:
@@ -172,7 +172,16 @@ def test_least_and_greatest_take_nan_for_the_greatest_number(pref):
 
     kind = pa.array([left, right]).type
     rows = [("A", left, 1), ("B", right, 1)]
-    assert matches("A B", "PREF MAX (A.v)", 1, rows, {"key": kind, "v": WHOLE}, link="B.key = A.key") == ([[0, 1]] if found else [])
+    assert matches("A B", "PREF MAX (A.v)", 1, rows, {"key": kind, "v": WHOLE}, link={"B": "B.key = A.key"}) == ([[0, 1]] if found else [])
+
+
+def test_a_band_whose_upper_end_is_null():
+    """Such a condition is NULL, so it does not hold."""
+    rows, types = [("A", 1, 0, 2, None), ("A", 9, 1, None, 3), ("B", 1, None, None, None)], {"v": WHOLE, "low": WHOLE, "high": WHOLE, "top": WHOLE}
+    inside = {"B": "id BETWEEN A.low AND A.high", "C": "id BETWEEN A.low AND A.top"}
+    assert matches("A B", "PREF MAX (A.v + B.v)", 2, rows, types, link={"B": inside["B"]}) == [[0, 2]]
+    for last, found in (("B", [[0, 2]]), ("C", [[1, 2]]), ("BC", [[1, 2], [0, 2]])):
+        assert matches("A (B | C)", "PREF MAX (A.v)", 2, [*rows[:2], (last, *rows[2][1:])], types, link=inside) == found
 
 
 def test_few_of_many_listed_matches_are_kept():
