@@ -31,6 +31,7 @@ from sparkcep.engine.output.score_program import (
     operations,
 )
 from sparkcep.kernels.common.layout import E_ROWS
+from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import ALL_ROWS, Score, Scored, Term
 
 MISSING = np.iinfo(np.int64).min  # key of a score that is NULL or NaN: it ranks last
@@ -83,7 +84,7 @@ class Sum:
         terms, columns = score.terms, chunk.columns
         if is_floating(terms, columns):
             return Sum(score, chunk, variables, float_weights(terms, columns, variables, chunk.rows), False)
-        if not keeps_types(terms, columns, letters):
+        if not keeps_types(terms, plain_sum([term.sign for term in terms]), columns, letters):
             return None
         whole = whole_weights(terms, columns, variables, chunk.rows)
         return None if whole is None else Sum(score, chunk, variables, whole.astype(np.float64), True)

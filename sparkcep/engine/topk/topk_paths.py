@@ -35,6 +35,7 @@ from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
 from sparkcep.engine.topk.unfolded import Best, Span, Unfolded
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART
+from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import Ranking, Term
 
 MOST_SHIFTS = 64  # most differences that a band may allow
@@ -229,7 +230,7 @@ class TopkPaths(Rankings):
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
         """Finds the best matches by going through all matches. It holds as few of them as possible."""
         top, failures = self.ranking.top, self.task.failures
-        scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
+        scores = MatchScores(self.ranking.terms, plain_sum([term.sign for term in self.ranking.terms]), chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
         groups: dict[tuple[int, int], list[tuple]] = {}
         held = 0
         for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
@@ -269,7 +270,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
     terms, count = task.plan.ranking.terms, len(task.plan.variables)
     if is_floating(terms, chunk.columns):
         return float_weights(terms, chunk.columns, count, chunk.rows)
-    if not keeps_types(terms, chunk.columns, letters):
+    if not keeps_types(terms, plain_sum([term.sign for term in terms]), chunk.columns, letters):
         return None
     weights = whole_weights(terms, chunk.columns, count, chunk.rows)
     if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
@@ -411,7 +412,6 @@ def _shifts(band: row_equalities.Band | None, columns: dict[str, pa.Array]) -> l
     return [pa.array(floor + shift, mask=~there | (floor + shift > ceiling)) for shift in shifts]
 
 
-def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
 def _lower_ends(column: pa.Array, bands: Sequence[row_equalities.Band | None], columns: dict[str, pa.Array]) -> pa.Array | None:
     """Returns the left key of bands: the lower end or the number of the row before. It is NULL if the upper end is.
 
@@ -424,6 +424,7 @@ def _lower_ends(column: pa.Array, bands: Sequence[row_equalities.Band | None], c
     return pc.if_else(pa.array(open_ended[0]), pa.scalar(None, pa.int64()), column.cast(pa.int64()))
 
 
+def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Returns the letters, 0 for rows with a NULL time. Such rows are in no match.
 
     ``ends`` has the end of each window that begins with a row. int64 (windows, rows).

@@ -118,6 +118,23 @@ def test_decimals_of_different_scales():
     assert all_come("A B", "PREF MAX (least(A.v, B.w))", rows, {"v": pa.decimal128(18, 18), "w": WHOLE})
 
 
+def test_sums_of_decimals_that_spark_rounds(monkeypatch):
+    """A sum of two DECIMAL(38, 18) has 17 places. So 1E-18 and 4E-18 become 0E-17, and the earlier match is the best."""
+    kind, zero = {"v": pa.decimal128(38, 18)}, ("B", Decimal(0))
+    small = [("A", Decimal(f"{n}E-18")) for n in (1, 4, 5, 7)]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [*small[:2], zero], kind) == [[0, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 3, [*small, zero], kind) == [[2, 4], [3, 4], [0, 4]]  # 5E-18 becomes 1E-17
+    assert matches("A B", "PREF MIN (A.v + B.v)", 3, [*small, zero], kind) == [[0, 4], [1, 4], [2, 4]]
+    assert matches("A B", "PREF MAX (A.v)", 1, [*small, zero], kind) == [[3, 4]]
+    assert all_come("A B", "PREF MAX (A.v + B.v)", [*small, zero], kind, link={"B": "B.v < A.v"})
+    assert all_come("A & B", "PREF MAX (A.v + B.v)", [*small, zero], kind)
+    # where no place is lost, matches are not listed
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("1E-17")), ("A", Decimal("4E-17")), zero], kind) == [[1, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("0.01")), ("A", Decimal("0.02")), zero], {"v": pa.decimal128(38, 2)}) == [[1, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.w)", 1, [("A", Decimal(0), 0), ("B", Decimal(0), 0)], {"v": pa.decimal128(38, 20), "w": WHOLE}) == [[0, 1]]
+
+
 @pytest.mark.parametrize("pattern", ["A B C", "A & B & C"])
 def test_products_that_are_infinite(pattern):
     rows = [("A", 1e200), ("A", 1.0), ("B", 1e200), ("B", 1.0), ("C", 0.0), ("C", 2.0)]
@@ -143,6 +160,16 @@ def test_a_falling_root_of_a_number_below_zero(pattern, number, goal):
         assert matches(pattern, f"PREF {goal.format(number)}", 1, above, {"v": REAL}) == [[0, 2]]
 
 
+@pytest.mark.parametrize("pref", ["MAX (least(sqrt(A.v - B.v), 5))", "MAX (greatest(sqrt(A.v - B.v), 1))", "MAX (sqrt(A.v - B.v)) AND MAX (A.v) COMBINE BY MIN", "MIN (least(1 - sqrt(A.v - B.v), 5))"])
+def test_least_and_greatest_take_nan_for_the_greatest_number(pref):
+    """So a match whose root is NaN may be the best: least(NaN, 5) is 5."""
+    rows, every = [("AB", 0.0), ("AB", 1.0), ("AB", 0.0)], [[0, 1], [0, 2], [1, 2]]
+    assert matches("A B", f"PREF {pref}", 1, rows, {"v": REAL}) == every
+    # a difference of infinities is NaN
+    assert matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, [("AB", np.inf), ("AB", np.inf), ("AB", 0.0)], {"v": REAL}) == every
+    assert len(matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, rows, {"v": REAL})) == 1
+
+
 def test_equal_matches_of_sides_of_different_lengths():
     """A match of one side that begins another is before it; together with rows between it is behind it."""
     assert matches("A+ & B", "PREF MAX (SUM(A.v)) AND MAX (SUM(B.v))", 1, [("A", 3), ("A", 0), ("B", 1)], {"v": WHOLE}) == [[0, 1, 2]]
@@ -160,16 +187,6 @@ def test_how_many_rows_a_side_has():
     ({"x": 1}, {"x": 1}, True), ({"x": 1}, {"x": 2}, False), ([1, 2], [1, 2], True), ([1], [2], False), (NAN, OTHER_NAN, True), (-0.0, 0.0, True), (None, None, False),
 ])  # fmt: skip
 def test_equal_keys_of_all_types(left, right, found):
-@pytest.mark.parametrize("pref", ["MAX (least(sqrt(A.v - B.v), 5))", "MAX (greatest(sqrt(A.v - B.v), 1))", "MAX (sqrt(A.v - B.v)) AND MAX (A.v) COMBINE BY MIN", "MIN (least(1 - sqrt(A.v - B.v), 5))"])
-def test_least_and_greatest_take_nan_for_the_greatest_number(pref):
-    """So a match whose root is NaN may be the best: least(NaN, 5) is 5."""
-    rows, every = [("AB", 0.0), ("AB", 1.0), ("AB", 0.0)], [[0, 1], [0, 2], [1, 2]]
-    assert matches("A B", f"PREF {pref}", 1, rows, {"v": REAL}) == every
-    # a difference of infinities is NaN
-    assert matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, [("AB", np.inf), ("AB", np.inf), ("AB", 0.0)], {"v": REAL}) == every
-    assert len(matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, rows, {"v": REAL})) == 1
-
-
     kind = pa.array([left, right]).type
     rows = [("A", left, 1), ("B", right, 1)]
     assert matches("A B", "PREF MAX (A.v)", 1, rows, {"key": kind, "v": WHOLE}, link={"B": "B.key = A.key"}) == ([[0, 1]] if found else [])
