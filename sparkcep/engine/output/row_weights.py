@@ -16,7 +16,8 @@ from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import BIGINT, INT_BITS, MAX_DIGITS, TINYINT, Type, type_of
 from sparkcep.engine.output import gather
 from sparkcep.engine.output.score_program import Interval, fits, interval_of_values, lost_places, sum_type
-from sparkcep.plan.records import ALL_ROWS, Score, Term
+from sparkcep.plan.facts import plain_sum
+from sparkcep.plan.records import ALL_ROWS, Ranking, Score, Term
 
 _SIGNS = {"neg": (-1,), "+": (1, 1), "-": (1, -1)}
 SUM_DIGITS = 10  # Spark's SUM of decimals has so many digits more
@@ -106,6 +107,11 @@ def _rows(columns: dict[str, pa.Array]) -> int:
 
 def is_floating(terms: tuple[Term, ...], columns: dict[str, pa.Array]) -> bool:
     return any(term.column and type_of(columns[term.column].type).is_float for term in terms)
+
+
+def sum_tree(ranking: Ranking, terms: tuple[Term, ...]) -> tuple:
+    """Returns the tree that adds the terms of a score."""
+    return ranking.scored.tree if ranking.scored is not None and terms == ranking.terms else plain_sum([term.sign for term in terms])
 
 
 def keeps_types(terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:

@@ -28,14 +28,21 @@ from sparkcep.engine.core.windows import Slides, plan_windows, slides, window_en
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.output.moving_windows import held_by
-from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
+from sparkcep.engine.output.row_weights import (
+    MatchScores,
+    TypeRangeError,
+    float_weights,
+    is_floating,
+    keeps_types,
+    sum_tree,
+    whole_weights,
+)
 from sparkcep.engine.output.score_program import EXACT
 from sparkcep.engine.output.tables import most_windows
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
 from sparkcep.engine.topk.unfolded import Best, Span, Unfolded
 from sparkcep.errors import TooMuchStateError
 from sparkcep.kernels.common.layout import E_NUMBER, E_PART
-from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import Ranking, Term
 
 MOST_SHIFTS = 64  # most differences that a band may allow
@@ -230,7 +237,7 @@ class TopkPaths(Rankings):
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
         """Finds the best matches by going through all matches. It holds as few of them as possible."""
         top, failures = self.ranking.top, self.task.failures
-        scores = MatchScores(self.ranking.terms, plain_sum([term.sign for term in self.ranking.terms]), chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
+        scores = MatchScores(self.ranking.terms, sum_tree(self.ranking, self.ranking.terms), chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
         groups: dict[tuple[int, int], list[tuple]] = {}
         held = 0
         for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
@@ -270,7 +277,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
     terms, count = task.plan.ranking.terms, len(task.plan.variables)
     if is_floating(terms, chunk.columns):
         return float_weights(terms, chunk.columns, count, chunk.rows)
-    if not keeps_types(terms, plain_sum([term.sign for term in terms]), chunk.columns, letters):
+    if not keeps_types(terms, sum_tree(task.plan.ranking, terms), chunk.columns, letters):
         return None
     weights = whole_weights(terms, chunk.columns, count, chunk.rows)
     if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:

@@ -85,6 +85,26 @@ def test_integers_that_leave_their_type(pattern, kind, rows):
     assert len(matches(pattern, "PREF MAX (SUM(A.v) + SUM(B.v))", 1, rows, {"v": kind})) == 1  # BIGINT
 
 
+@pytest.mark.parametrize(("pref", "kind", "rows", "found"), [
+    # 100 + 100 is -56 as TINYINT, and then a BIGINT or INT is added
+    ("MAX (count(*)) AND MAX (A.v + B.v)", TINY, [("A", 100, 0), ("A", 1, 0), ("B", 100, 0), ("B", 2, 0)], [[0, 3]]),
+    ("MAX (B.w - (A.v + B.v))", TINY, [("A", 100, 0), ("A", -1, 0), ("B", 100, 0)], [[0, 2]]),
+    ("MAX (count(*)) AND MIN (A.v + B.v)", TINY, [("A", 100, 0), ("A", -1, 0), ("B", 100, 0)], [[0, 2]]),
+    ("MAX (A.w + (A.v + B.v))", TINY, [("A", 100, 0), ("A", 1, 0), ("B", 100, 0), ("B", 2, 0)], [[0, 3]]),
+    ("MAX (A.v + B.v)", WHOLE, [("A", 1 << 62, 0), ("A", 1, 0), ("B", 1 << 62, 0)], [[1, 2]]),
+])  # fmt: skip
+def test_integers_that_leave_the_type_of_a_part(pref, kind, rows, found):
+    """Spark adds each objective, and what is in parentheses, in its own type first."""
+    assert matches("A B", f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
+
+
+def test_integers_whose_differences_keep_their_type():
+    """The least INT with its sign changed is not an INT, but differences from it may be."""
+    rows = [("A", -1), ("A", -3), ("B", -(2**31)), ("B", 7)]
+    assert matches("A B", "PREF MIN (B.v - A.v)", 1, rows, {"v": INT}) == [[0, 2]]
+    assert matches("A B", "PREF MIN (B.v - A.v) AND MAX (count(*))", 2, rows, {"v": INT}) == [[0, 2], [1, 2]]
+
+
 def test_large_integers_whose_differences_are_small():
     seconds = [("A", 1_700_000_000), ("A", 1_700_000_005), ("B", 1_700_000_007), ("B", 1_700_000_009)]
     for pattern in ("A B", "A & B"):
