@@ -81,12 +81,12 @@ class Type:
         return self.detail or self.kind
 
 
-NULL, BOOLEAN, INT, BIGINT, DOUBLE = Type("null"), Type("boolean"), Type("int"), Type("bigint"), Type("double")
+NULL, BOOLEAN, TINYINT, INT, BIGINT, DOUBLE = Type("null"), Type("boolean"), Type("tinyint"), Type("int"), Type("bigint"), Type("double")
 STRING, DATE = Type("string"), Type("date")
 
 _PLAIN = {
     pa.bool_(): BOOLEAN,
-    pa.int8(): Type("tinyint"),
+    pa.int8(): TINYINT,
     pa.int16(): Type("smallint"),
     pa.int32(): INT,
     pa.int64(): BIGINT,

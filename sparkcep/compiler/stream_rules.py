@@ -360,6 +360,8 @@ def _listed(plan: dict, before: dict) -> list:
     computed = {name: plan["ranking"][name] for name in ("objectives", "score", "order")}
     texts = [*computed["objectives"], computed["score"], *computed["order"], *(output["text"] for output in plan["outputs"])]
     rest = {name: value for name, value in plan["ranking"].items() if name not in ("place", "overall", *computed)}  # OVERALL is compared apart
+    if rest.get("terms"):
+        rest.pop("scored", None)  # how the terms are added, which older versions did not write
     return [_placeless(plan["leaves"]), _placeless(rest), [untyped(text) for text in texts] if before["ranking"]["score"] else []]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import count, permutations
 from math import factorial
@@ -359,3 +359,14 @@ def occurrences(pattern: tuple) -> dict[int, tuple[int, int]]:
         return {v: (min(low for low, _ in found), max(high for _, high in found)) for v, found in of.items()}
     low, high = (pattern.low, MANY if pattern.high is None else pattern.high) if pattern[0] == "repeat" else (1, 1)
     return {v: (min(MANY, low * sum(a for a, _ in found)), min(MANY, high * sum(b for _, b in found))) for v, found in of.items()}
+
+
+def plain_sum(signs: Sequence[int]) -> tuple:
+    """The tree that adds terms with these signs from left to right.
+
+    With a negative first term it is the negative of the sum with all signs changed, like that of a MIN objective.
+    """
+    tree: tuple = ("leaf", 0)
+    for i, sign in enumerate(signs[1:], 1):
+        tree = ("+" if sign == signs[0] else "-", tree, ("leaf", i))
+    return tree if signs[0] > 0 else ("neg", tree)

@@ -486,6 +486,10 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
     sequences = ranking.sequences
     if any(a & b for i, a in enumerate(sequences) for b in sequences[:i]) or (ranking.by_sequences is not None and len(ranking.by_sequences.sides) != len(sequences)):
         return False
+    if ranking.terms and ranking.scored is not None:
+        leaves_of_terms = tuple(term._replace(sign=1) for term in ranking.terms)
+        if ranking.scored.leaves != leaves_of_terms or any(part[0] not in ("leaf", "neg", "+", "-") for part in walk(ranking.scored.tree)):
+            return False
     preferred = bool(ranking.terms or monotone or sides or ranking.scored or ranking.by_sequences)
     return (ranking.place is not None or not preferred) and (ranking.scored is None or bool(ranking.scored.leaves)) and (not ranking.vector or ranking.vector in leaves) and (not ranking.by_engine or ranking.top > 0)
 

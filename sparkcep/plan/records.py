@@ -475,7 +475,8 @@ class Ranking(NamedTuple):
         by_engine: whether the engine computes the ranks.
         monotone: the score of single rows, if it is monotone.
         by_sides: the score of a conjunction, by its sides.
-        scored: the score, if it is arithmetic that the engine computes.
+        scored: the score, if it is arithmetic that the engine computes. Beside ``terms`` it says how they are added, and is None if
+            they are added from left to right.
         moving: the windows of sequences with UPDATE.
         sequences: the variables of each sequence.
         by_sequences: the score by one sum over the rows of each sequence.

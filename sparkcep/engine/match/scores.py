@@ -16,7 +16,7 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output import gather
-from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps_types, known_values, whole_weights
+from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps_types, known_values, sum_tree, whole_weights
 from sparkcep.engine.output.score_program import (
     ARRAYS,
     CHOICES,
@@ -63,7 +63,7 @@ def scores_of(task: Task, chunk: Chunk, letters: np.ndarray) -> Scores | None:
     assert ranking is not None
     score = next((leaf.spec for leaf in task.plan.leaves if leaf.spec.kind == "score"), None)
     if score is not None:
-        return Sum.of_chunk(score, chunk, letters, variables)
+        return Sum.of_chunk(score, sum_tree(ranking, score.terms), chunk, letters, variables)
     return Tree(ranking.scored, chunk, variables) if ranking.scored is not None else None
 
 
@@ -78,12 +78,12 @@ class Sum:
         self.known = _known(score.terms, chunk, variables)
 
     @staticmethod
-    def of_chunk(score: Score, chunk: Chunk, letters: np.ndarray, variables: int) -> Sum | None:
-        """Returns the scores, None if the sums might differ from Spark's."""
+    def of_chunk(score: Score, tree: tuple, chunk: Chunk, letters: np.ndarray, variables: int) -> Sum | None:
+        """Returns the scores, None if the sums might differ from Spark's. ``tree`` says how the terms are added."""
         terms, columns = score.terms, chunk.columns
         if is_floating(terms, columns):
             return Sum(score, chunk, variables, float_weights(terms, columns, variables, chunk.rows), False)
-        if not keeps_types(terms, columns, letters):
+        if not keeps_types(terms, tree, columns, letters):
             return None
         whole = whole_weights(terms, columns, variables, chunk.rows)
         return None if whole is None else Sum(score, chunk, variables, whole.astype(np.float64), True)
@@ -146,8 +146,8 @@ class Tree:
         missing = [_missing(known, found) for known in self.known]
         absent = np.any(missing, axis=0)
         choosing = bool(operations(self.scored.tree) & CHOICES)
-        if (not self.scored.strict and absent.any()) or (choosing and any(np.isnan(leaf).any() for leaf in leaves)):
-            return None  # least and greatest skip NULLs, and treat NaN as the greatest value
+        if (not self.scored.strict and absent.any()) or (choosing and not all(np.isfinite(leaf).all() for leaf in leaves)):
+            return None  # least and greatest skip NULLs, and treat NaN as the greatest value; a difference of infinities is NaN
         intervals: list[Interval | None] = [
             interval_of_values(leaf[~none], FLOATING if t is not None and t.is_float else _bits(term, t))
             for leaf, none, term, t in zip(leaves, missing, self.scored.leaves, self.types)

@@ -14,7 +14,7 @@ import numpy as np
 from sparkcep.columns.arrays import ranges, words
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.core.windows import Grid, Slides, windows_holding
+from sparkcep.engine.core.windows import Grid, Slides, float_steps, windows_holding
 from sparkcep.kernels.common.layout import E_LABELS, E_ROWS, E_START
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Moving
@@ -34,7 +34,7 @@ class OwnWindow:
     def holds(self, low: np.ndarray, high: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Whether the windows of sliding windows hold places from ``low`` to ``high``. bool (pairs)."""
         if self.floating:
-            ends = np.floor(numbers * self.pace / self.step) * self.step + self.reach
+            ends = float_steps(numbers * self.pace, self.step) * self.step + self.reach
             return (low >= ends - self.size) & (high < ends)
         most = max((abs(int(x)) for values in (low, high) for x in (values.min(initial=0), values.max(initial=0))), default=0)
         far = (most + 1) * self.parts + 2 * (self.size + self.reach + self.pace + self.step)

@@ -5,16 +5,22 @@ Rankings and the score column use them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import null_marks, words
-from sparkcep.columns.types import INT_BITS, type_of
+from sparkcep.columns.types import BIGINT, INT_BITS, MAX_DIGITS, TINYINT, Type, type_of
 from sparkcep.engine.output import gather
-from sparkcep.engine.output.score_program import Interval, fits, interval_of_values
-from sparkcep.plan.records import ALL_ROWS, Score, Term
+from sparkcep.engine.output.score_program import Interval, fits, interval_of_values, lost_places, sum_type
+from sparkcep.plan.facts import plain_sum
+from sparkcep.plan.records import ALL_ROWS, Ranking, Score, Term
+
+_SIGNS = {"neg": (-1,), "+": (1, 1), "-": (1, -1)}
+SUM_DIGITS = 10  # Spark's SUM of decimals has so many digits more
 
 
 def scores(
@@ -69,23 +75,29 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
 def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
     """Returns integer weights in units of the smallest decimal place, 0 for NULL. int64 (variables, rows).
 
-    Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60.
+    Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark
+    may round their sum.
     """
-    types = [type_of(columns[term.column].type) if term.column else None for term in terms]
-    if any(t is not None and (t.is_float or not t.is_number) for t in types):
+    types = [_type(term, columns) for term in terms]
+    if any(t.is_float or not t.is_number for t in types):
         return None
-    scale = max((t.scale for t in types if t is not None), default=0)
+    scale = max((t.scale for t in types), default=0)
+    lost = lost_places(types) if _adds_digits(terms) else 0
     out = np.zeros((variables, rows), dtype=np.int64)
     for (mask, column, sign, _), t in zip(terms, types):
-        unit = 10 ** (scale - (t.scale if t is not None else 0))
+        unit = 10 ** (scale - t.scale)
         values = words(columns[column]) if column else np.ones(rows, dtype=np.int64)
         if column:
             values = np.where(null_marks(columns[column]) == 1, 0, values)
         if rows and max(abs(int(values.max())), abs(int(values.min()))) * unit * len(terms) >= 1 << 60:
             return None
+        if values.any():  # then the unit fits int64
+            values = unit * values
+        if lost and int(np.gcd.reduce(values)) % 10**lost:
+            return None
         for v in range(variables):
             if mask == -1 or mask >> v & 1:
-                out[v] += sign * unit * values
+                out[v] += sign * values
     return out
 
 
@@ -97,31 +109,61 @@ def is_floating(terms: tuple[Term, ...], columns: dict[str, pa.Array]) -> bool:
     return any(term.column and type_of(columns[term.column].type).is_float for term in terms)
 
 
-def keeps_types(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
-    """Returns whether no sum of integers can overflow its type.
+def sum_tree(ranking: Ranking, terms: tuple[Term, ...]) -> tuple:
+    """Returns the tree that adds the terms of a score."""
+    return ranking.scored.tree if ranking.scored is not None and terms == ranking.terms else plain_sum([term.sign for term in terms])
 
-    ``letters`` has the variables that each row may be. int64 (rows).
+
+def keeps_types(terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], letters: np.ndarray) -> bool:
+    """Returns whether no sum of integers can overflow its type. BIGINT sums are not checked, because ``whole_weights`` limits them.
+
+    Args:
+        terms: the terms of the score.
+        tree: how they are added.
+        columns: the columns of the rows.
+        letters: the variables that each row may be. int64 (rows).
     """
-    whole: Interval = (0.0, 0.0, 8)
-    for mask, column, sign, kind in terms:
-        bits = _bits(column, kind, columns)
-        if not bits:
-            return True  # decimals; or BIGINT, which ``whole_weights`` bounds
-        rows = len(letters)
-        own = words(columns[column])[:rows][(letters & mask != 0) & (null_marks(columns[column])[:rows] == 0)]
-        low, high, _ = interval_of_values(sign * own, bits)
-        if kind == "branch":
-            low, high = min(low, 0.0), max(high, 0.0)
-        whole = whole[0] + low, whole[1] + high, max(whole[2], bits)
-        if not fits(whole):
-            return False
-    return True
+    return _range(tree, [_term_range(term, columns, letters) for term in terms]) is not None
 
 
-def _bits(column: str, kind: str, columns: dict[str, pa.Array]) -> int:
-    """Returns the bits of the integers of one row. 0 for 64 bits, and for values that are not integers."""
-    bits = INT_BITS.get(type_of(columns[column].type).kind, 64) if column and kind in ("row", "branch") else 64
-    return bits if bits < 64 else 0
+def _term_range(term: Term, columns: dict[str, pa.Array], letters: np.ndarray) -> Interval:
+    """Returns the interval of a term. It is empty for a term of 64 bits, or of decimals."""
+    bits = INT_BITS.get(_type(term, columns).kind, 64)
+    if bits == 64:
+        return 0.0, 0.0, bits
+    column, rows = columns[term.column], len(letters)
+    low, high, _ = interval_of_values(words(column)[:rows][(letters & term.mask != 0) & (null_marks(column)[:rows] == 0)], bits)
+    return (min(low, 0.0), max(high, 0.0), bits) if term.kind == "branch" else (low, high, bits)
+
+
+def _range(tree: tuple, terms: list[Interval]) -> Interval | None:
+    """Returns the interval of a sum, None if a part of less than 64 bits may overflow its type."""
+    if tree[0] == "leaf":
+        return terms[tree[1]]
+    low, high, most = 0.0, 0.0, 8
+    for part, sign in zip(tree[1:], _SIGNS[tree[0]]):
+        found = _range(part, terms)
+        if found is None:
+            return None
+        ends = sign * found[0], sign * found[1]
+        low, high, most = low + min(ends), high + max(ends), max(most, found[2])
+    whole = low, high, most
+    return whole if most == 64 or fits(whole) else None
+
+
+def _type(term: Term, columns: dict[str, pa.Array]) -> Type:
+    """Returns the type that a term of a number has in Spark."""
+    t = type_of(columns[term.column].type) if term.column else BIGINT
+    if t.kind == "null":
+        return TINYINT  # a sum with NULL has the type of the other terms
+    if term.kind != "sum" or t.is_float:
+        return t
+    return BIGINT if t.is_integer else replace(t, precision=min(t.precision + SUM_DIGITS, MAX_DIGITS))
+
+
+def _adds_digits(terms: tuple[Term, ...]) -> bool:
+    """Returns whether Spark's sum has more digits than its terms. Of the branches of an alternation only one has a value."""
+    return all(term.kind != "branch" for term in terms)
 
 
 class TypeRangeError(Exception):
@@ -131,19 +173,17 @@ class TypeRangeError(Exception):
 class MatchScores:
     """Computes the scores of listed matches as Spark does.
 
-    Floating sums are added in row order, other sums are exact, and integers overflow like their types. A score is an average over
-    ``parts`` objectives.
+    Floating sums are added in row order, integers overflow like their types, and decimals of more than 38 digits are rounded. A
+    score is an average over ``parts`` objectives. ``tree`` says how the terms are added.
     """
 
-    def __init__(self, terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool) -> None:
-        self.terms, self.parts, self.ansi = terms, parts, ansi
+    def __init__(self, terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool) -> None:
+        self.terms = terms
         self.weights = float_weights(terms, columns, variables, _rows(columns)) if is_floating(terms, columns) else None
-        types = [type_of(columns[term.column].type) if term.column else None for term in terms]
-        self.scale = max((t.scale for t in types if t is not None), default=0)
-        self.whole = not any(t is not None and t.kind == "decimal" for t in types)
-        self.bits = [_bits(term.column, term.kind, columns) for term in terms]
-        units = [10 ** (self.scale - (t.scale if t is not None else 0)) for t in types]
-        self.values = [words(columns[term.column]).astype(object) * unit if term.column else unit for term, unit in zip(terms, units)]
+        if self.weights is None:
+            self.whole, t = _adder(tree, [_type(term, columns) for term in terms], ansi, _adds_digits(terms))
+            self.averaged = parts > 1 and t.is_integer  # Spark divides BIGINTs as DOUBLEs
+        self.values = [words(columns[term.column]).astype(object) if term.column else 1 for term in terms]
         self.there = [null_marks(columns[term.column]) == 0 if term.column else None for term in terms]
 
     def of(self, rows: Sequence[int], labels: Sequence[int]) -> float | int | None:
@@ -159,16 +199,8 @@ class MatchScores:
             for row, label in zip(rows, labels):
                 total += self.weights[label & 63, row].item()
             return None if total != total else total
-        score, bits = 0, 8
-        for term, added, own in zip(self.terms, sums, self.bits):
-            score += term.sign * added
-            bits = max(bits, own) if own and bits else 0
-            if bits and not -(1 << bits - 1) <= score < 1 << bits - 1:
-                if self.ansi:
-                    raise TypeRangeError
-                score = (score + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
-        # Spark divides BIGINTs as DOUBLEs
-        return float(score) if self.parts > 1 and self.whole else score
+        score = self.whole(sums)
+        return float(score) if self.averaged else score
 
     def _sum(self, term: int, rows: Sequence[int], labels: Sequence[int]):
         """Returns the sum over a match's rows for a term, None for NULL.
@@ -183,3 +215,36 @@ class MatchScores:
         if len(known) < len(own) if self.terms[term].kind == "branch" else not known:
             return None
         return 0 if self.weights is not None else sum(values[row] for row in known)
+
+
+def _adder(tree: tuple, types: list[Type], ansi: bool, rounds: bool) -> tuple[Callable[[Sequence[int]], int], Type]:
+    """Returns the function that adds terms as Spark does, and the type of the sum. Decimals are in units of their last place.
+
+    Args:
+        tree: how the terms are added.
+        types: the types of the terms.
+        ansi: whether the function raises TypeRangeError if a sum of less than 64 bits overflows its type. For other sums Spark
+            raises an error if it computes the score.
+        rounds: whether a sum of decimals may lose places.
+    """
+    if tree[0] == "leaf":
+        return operator.itemgetter(tree[1]), types[tree[1]]
+    parts, of = zip(*(_adder(part, types, ansi, rounds) for part in tree[1:]))
+    t, scale = of[0] if len(of) == 1 else sum_type(*of), max(own.scale for own in of)
+    t = t if rounds else replace(t, scale=scale)
+    units, unit = [sign * 10 ** (scale - own.scale) for sign, own in zip(_SIGNS[tree[0]], of)], 10 ** (scale - t.scale)
+    bits = INT_BITS.get(t.kind, 64)
+    unlimited = t.kind == "decimal" or (ansi and bits == 64)
+
+    def whole(terms: Sequence[int]) -> int:
+        exact = sum(factor * part(terms) for factor, part in zip(units, parts))
+        if unit > 1:
+            half_up = (2 * abs(exact) + unit) // (2 * unit)
+            return half_up if exact > 0 else -half_up
+        if unlimited or -(1 << bits - 1) <= exact < 1 << bits - 1:
+            return exact
+        if ansi:
+            raise TypeRangeError
+        return (exact + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+    return whole, t

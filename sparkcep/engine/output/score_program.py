@@ -18,12 +18,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from sparkcep.columns.types import Type, decimal_of
+from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, decimal_of
 from sparkcep.kernels.topk import score_program as kernels
 
 EXACT = 1 << 53  # smaller integers are exact in floating arithmetic
 FINITE = 1e300  # smaller floating numbers are far from infinity
 FLOATING = 0
+KEPT_PLACES = 6  # decimal places that sums of more than 38 digits keep
 CHOICES = {"least", "greatest"}
 SUMS = {"+", "-", "neg", "abs", *CHOICES}  # operations that map integers to integers of the same unit
 
@@ -105,12 +106,12 @@ def interval_of(tree: tuple, leaves: Sequence[Interval | None], rises: bool | No
     """Returns the interval of a score from those of its leaves. None if the score or one of its parts is not ``inside``.
 
     It is also None if a root of a negative number may make the score better. Such a root is NaN, which ranks last: the score
-    ``-sqrt(x)`` rises as x falls, but only to 0.
+    ``-sqrt(x)`` rises as x falls, but only to 0. For ``least`` and ``greatest`` NaN is the greatest number: ``least(NaN, 5)`` is 5.
 
     Args:
         tree: the score, or a part of it.
         leaves: the intervals of the leaves.
-        rises: whether the score rises with this part; None if that depends on other parts.
+        rises: whether the score rises with this part, and is NaN if the part is; None if that depends on other parts.
     """
     if tree[0] == "lit":
         return tree[1], tree[1], 32
@@ -137,13 +138,13 @@ def interval_of(tree: tuple, leaves: Sequence[Interval | None], rises: bool | No
 
 
 def _directions(tree: tuple, rises: bool | None) -> list[bool | None]:
-    """Returns whether the score rises with each operand; None if that depends on other parts."""
+    """Returns whether the score rises with each operand, see :func:`interval_of`."""
     falls = None if rises is None else not rises
     if tree[0] == "neg":
         return [falls]
     if tree[0] == "-":
         return [rises, falls]
-    return [None if tree[0] in ("*", "/", "abs") else rises] * (len(tree) - 1)
+    return [None if tree[0] in ("*", "/", "abs", *CHOICES) else rises] * (len(tree) - 1)
 
 
 def keeps_scale(types: list[Type]) -> bool:
@@ -151,3 +152,21 @@ def keeps_scale(types: list[Type]) -> bool:
     widened = [decimal_of(t) for t in types]
     scale = max(t.scale for t in widened)
     return max(t.precision - t.scale for t in widened) + scale + len(types) <= 38
+
+
+def sum_type(a: Type, b: Type) -> Type:
+    """Returns Spark's type of a sum of two integers or decimals. Beyond 38 digits it loses decimal places, but keeps six."""
+    if a.is_integer and b.is_integer:
+        return max(a, b, key=lambda t: INT_BITS[t.kind])
+    a, b = decimal_of(a), decimal_of(b)
+    digits, scale = max(a.precision - a.scale, b.precision - b.scale) + 1, max(a.scale, b.scale)
+    kept = scale if digits + scale <= MAX_DIGITS else max(MAX_DIGITS - digits, min(scale, KEPT_PLACES))
+    return Type("decimal", min(digits + scale, MAX_DIGITS), kept)
+
+
+def lost_places(types: list[Type]) -> int:
+    """Returns how many decimal places Spark's sum of numbers of these types may lose, in whichever order they are added."""
+    widened = [decimal_of(t) for t in types]
+    scale = max((t.scale for t in widened), default=0)
+    digits = max((t.precision - t.scale for t in widened), default=0) + len(types) - 1
+    return max(0, min(digits + scale - MAX_DIGITS, scale - KEPT_PLACES))

@@ -5,12 +5,13 @@ If the score is a sum over the rows, they are k best paths over (node, row) (CPR
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import equal_codes, numbered, words
 from sparkcep.columns.types import type_of
@@ -27,7 +28,15 @@ from sparkcep.engine.core.windows import Slides, plan_windows, slides, window_en
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.output.moving_windows import held_by
-from sparkcep.engine.output.row_weights import MatchScores, TypeRangeError, float_weights, is_floating, keeps_types, whole_weights
+from sparkcep.engine.output.row_weights import (
+    MatchScores,
+    TypeRangeError,
+    float_weights,
+    is_floating,
+    keeps_types,
+    sum_tree,
+    whole_weights,
+)
 from sparkcep.engine.output.score_program import EXACT
 from sparkcep.engine.output.tables import most_windows
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
@@ -130,16 +139,18 @@ class TopkPaths(Rankings):
         if self.ranking.moving:
             unfolded = Unfolded.in_windows(self.task.plan, chunk, sliding, letters)
             within = None if within is None else (unfolded.ends(within[0]), unfolded.ends(within[1]))
-            found = self._of_spans(chunk, unfolded.spans(), unfolded.letters, weights[:, unfolded.rows], linked.part(unfolded.rows), within)
+            rows = unfolded.rows
+            found = self._of_spans(chunk, unfolded.spans(), rows, unfolded.letters, weights[:, rows], linked.part(rows), within)
             return None if found is None else [unfolded.folded(best) for best in found]
-        return self._of_spans(chunk, self.spans(chunk, sliding), letters, weights, linked, within)
+        return self._of_spans(chunk, self.spans(chunk, sliding), np.arange(chunk.rows), letters, weights, linked, within)
 
     def _of_spans(
-        self, chunk: Chunk, all_spans: Iterable[Span], letters: np.ndarray, weights: np.ndarray, linked: Links, within: tuple[np.ndarray, np.ndarray] | None
-    ) -> list[Best] | None:
+        self, chunk: Chunk, all_spans: Iterable[Span], rows: np.ndarray, letters: np.ndarray, weights: np.ndarray, linked: Links,
+        within: tuple[np.ndarray, np.ndarray] | None,
+    ) -> list[Best] | None:  # fmt: skip
         """Returns the best matches of each partition, None if paths do not determine them.
 
-        The other arguments have an entry for each row of the partitions.
+        ``rows`` are the rows of the chunk that the partitions have. The other arguments have an entry for each of them.
         """
         found = []
         for spans in self._groups(all_spans, within is None and linked.alike, letters, weights):
@@ -156,7 +167,7 @@ class TopkPaths(Rankings):
                 except OverflowError:
                     return None  # the sums are too large
                 except TooMuchStateError:
-                    raise self.task.failures.state(span.low, chunk.columns, LESS) from None
+                    raise self.task.failures.state(int(rows[span.low]), chunk.columns, LESS) from None
         return found
 
     def _groups(self, all_spans: Iterable[Span], together: bool, letters: np.ndarray, weights: np.ndarray) -> Iterator[list[Span]]:
@@ -226,7 +237,7 @@ class TopkPaths(Rankings):
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
         """Finds the best matches by going through all matches. It holds as few of them as possible."""
         top, failures = self.ranking.top, self.task.failures
-        scores = MatchScores(self.ranking.terms, chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
+        scores = MatchScores(self.ranking.terms, sum_tree(self.ranking, self.ranking.terms), chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
         groups: dict[tuple[int, int], list[tuple]] = {}
         held = 0
         for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
@@ -266,7 +277,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
     terms, count = task.plan.ranking.terms, len(task.plan.variables)
     if is_floating(terms, chunk.columns):
         return float_weights(terms, chunk.columns, count, chunk.rows)
-    if not keeps_types(terms, chunk.columns, letters):
+    if not keeps_types(terms, sum_tree(task.plan.ranking, terms), chunk.columns, letters):
         return None
     weights = whole_weights(terms, chunk.columns, count, chunk.rows)
     if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
@@ -361,7 +372,10 @@ class Links(NamedTuple):
                 banded = any(rights[e] is not None for e in own)
                 taken = [columns[c] for c in found.nodes[node]]
                 if banded:
-                    taken[-1] = taken[-1].cast(pa.int64())
+                    last = _lower_ends(taken[-1], [found.bands[original[e]] for e in own], columns)
+                    if last is None:
+                        return None
+                    taken[-1] = last
                 codes = equal_codes([taken, *([*(columns[c] for c in found.edges[original[e]]), *([] if rights[e] is None else [rights[e]])] for e in own)])
                 if codes is None:
                     return None
@@ -403,6 +417,18 @@ def _shifts(band: row_equalities.Band | None, columns: dict[str, pa.Array]) -> l
     if band.own:
         return [pa.array(values - shift, mask=np.asarray(number.is_null())) for shift in shifts]
     return [pa.array(floor + shift, mask=~there | (floor + shift > ceiling)) for shift in shifts]
+
+
+def _lower_ends(column: pa.Array, bands: Sequence[row_equalities.Band | None], columns: dict[str, pa.Array]) -> pa.Array | None:
+    """Returns the left key of bands: the lower end or the number of the row before. It is NULL if the upper end is.
+
+    Returns None if only some of the upper ends of a row are NULL.
+    """
+    there = ~np.asarray(column.is_null())
+    open_ended = [there & np.asarray(columns[band.high].is_null()) if band is not None and band.own else np.zeros_like(there) for band in bands]
+    if any((some != open_ended[0]).any() for some in open_ended):
+        return None
+    return pc.if_else(pa.array(open_ended[0]), pa.scalar(None, pa.int64()), column.cast(pa.int64()))
 
 
 def timed(letters: np.ndarray, ends: np.ndarray) -> np.ndarray:

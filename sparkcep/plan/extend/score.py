@@ -15,7 +15,7 @@ branch (:func:`branches_of`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -30,8 +30,8 @@ from sparkcep.errors import SEMANTIC, ClauseError, error_at, position
 from sparkcep.plan.constants import number
 from sparkcep.plan.extend.approx import BUNDLES, report
 from sparkcep.plan.extend.sequences import branches_within, moving_of
-from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, straddles, unbounded, variables_in
-from sparkcep.plan.limits import MAX_TOP
+from sparkcep.plan.facts import Branch, branches, occurrences, of_single_rows, plain_sum, straddles, unbounded, variables_in
+from sparkcep.plan.limits import MAX_TOP, MAX_TREE
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Scored, Term, Weight, has
@@ -83,7 +83,7 @@ def _check_slide(clause: MatchClause) -> None:
 def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ranking:
     """The ranking of a checked clause with PREF or TOP. Its leaves are added to ``measures``."""
     owners = branches_of(clause, plan, measures.scope)
-    terms = additive_terms(clause, plan, measures.scope, measures.inputs, owners)
+    terms, added = additive_terms(clause, plan, measures.scope, measures.inputs, owners)
     pref, top = clause.pref, clause.top
     if pref is not None:
         of_sequences = [measures.objective(s, n) for s in measures.scope.sequences.values() if s.pref is not None for n in range(len(s.pref.objectives))]
@@ -109,7 +109,10 @@ def ranking_of(clause: MatchClause, plan: Plan, measures: MeasureSplitter) -> Ra
     overall = top.scope == "OVERALL"
     # preferment breaks ties between matches that differ in their variables only
     order += [vector, *((f"{key} ASC NULLS FIRST" for key in plan.key_texts()) if overall else ()), measures.match_number()]
-    scored = None if terms or clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
+    if terms:
+        scored = added
+    else:
+        scored = None if clause.automaton is not None or any(owners) else scored_by(clause, plan, measures.scope, measures.inputs)
     changes = measures.list_changes()
     return Ranking(objectives, score, int(most), overall, tuple(order), vector, place, terms, scored=scored, changes=changes, **sequence_members(clause, plan, measures, owners))
 
@@ -236,31 +239,39 @@ def _needed(expr: Expr, scope: Scope) -> set[int]:
 # -- preference analysis ----------------------------------------------------------------------------------------------
 
 
-def additive_terms(clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs, owners: list[list[Branch]]) -> tuple[Term, ...]:
-    """The terms of an additive preference, () for any other. ``owners``: the branches that each objective belongs to."""
-    pref = clause.pref
+def additive_terms(
+    clause: MatchClause, plan: Plan, scope: Scope, inputs: Inputs, owners: list[list[Branch]]
+) -> tuple[tuple[Term, ...], Scored | None]:
+    """The terms of an additive preference, and how they are added, if not from left to right. () for any other preference.
+
+    ``owners``: the branches that each objective belongs to.
+    """
+    pref, none = clause.pref, ((), None)
     # Different sums may have equal quotients, unless the divisor is a power of two.
     if pref is not None and pref.combine == "AVG" and (_parts(pref, scope).bit_count() > 1 or any(owners)):
-        return ()
+        return none
     if pref is None or clause.automaton is not None or pref.combine not in (None, "SUM", "AVG") or clause.approx:
-        return ()
+        return none
     if has(plan.pattern, "and") and (not scope.sequences or pref.combine == "AVG"):
-        return ()
+        return none
     reader = _Reader(scope, plan)
     if any(owners) and all(owners) and not reader.covered(owners):
-        return ()
-    found: list[tuple[int, Expr | None, int, str]] | None = []
-    if pref.sequences:
-        found = reader.of_sequences(pref)
+        return none
+    parts = [reader.of_sequences(pref)] if pref.sequences else []
     for (goal, expr), of in zip(pref.objectives, owners):
-        sign = -1 if goal == "MIN" else 1
-        terms = reader.of_own_branch(expr, sign, of) if of else reader.terms(expr, sign)
-        if terms is None:
-            return ()
-        found += terms
-    if found is None or any(straddles(plan.pattern, mask) for mask, *_ in found):
-        return ()
-    return tuple(_as_terms(found, plan, scope, inputs))
+        part = reader.of_own_branch(expr, of) if of else reader.summed(expr)
+        parts.append(_negative(part) if part is not None and goal == "MIN" else part)
+    whole = _sum_of(parts)
+    if whole is None:
+        return none
+    found = flat(whole)
+    if any(straddles(plan.pattern, mask) for mask, *_ in found):
+        return none
+    terms = tuple(_as_terms(found, plan, scope, inputs))
+    tree = _numbered(whole, count())
+    if tree == plain_sum([term.sign for term in terms]) or 2 * len(terms) > MAX_TREE:  # a longer tree might be too deep to be read
+        return terms, None
+    return terms, Scored(tuple(term._replace(sign=1) for term in terms), tree, True)
 
 
 def _parts(pref: Preference, scope: Scope) -> int:
@@ -353,15 +364,14 @@ def _one_sum(clause: MatchClause, reader: _SideReader) -> tuple[tuple | None, _S
     assert pref is not None
     if pref.combine not in (None, "SUM"):
         return None, reader
-    whole = [reader.of_sequences(pref)] if pref.sequences else [reader.terms(expr, -1 if goal == "MIN" else 1) for goal, expr in pref.objectives]
-    for terms in whole:
-        if terms is None:
-            return None, reader
-        for mask, body, sign, kind in terms:
-            sides = [side for side, own in enumerate(reader.masks) if mask & own]
-            reader.across |= len(sides) > 1
-            for side in sides:
-                reader.found[side].append((mask & reader.masks[side], body, sign, kind))
+    whole = reader.of_sequences(pref) if pref.sequences else reader.of_objectives(pref.objectives)
+    if whole is None:
+        return None, reader
+    for mask, body, sign, kind in flat(whole):
+        sides = [side for side, own in enumerate(reader.masks) if mask & own]
+        reader.across |= len(sides) > 1
+        for side in sides:
+            reader.found[side].append((mask & reader.masks[side], body, sign, kind))
     tree: tuple = ("leaf", 0)
     for side in range(1, len(reader.masks)):
         tree = ("+", tree, ("leaf", side))
@@ -384,43 +394,84 @@ def combination(parts: list[tuple], combine: str | None) -> tuple:
     return ("/", whole, ("lit", len(parts))) if combine == "AVG" and len(parts) > 1 else whole
 
 
+# -- sums -------------------------------------------------------------------------------------------------------------
+#
+# A sum is ("term", variables, expression of one row, kind), or an operation "+", "-" or "neg" of sums.
+
+
+def flat(tree: tuple, sign: int = 1) -> list[tuple[int, Expr | None, int, str]]:
+    """The terms of a sum in the order of the text, as (variables, expression of one row, sign, kind)."""
+    if tree[0] == "term":
+        _, mask, expr, kind = tree
+        return [(mask, expr, sign, kind)]
+    if tree[0] == "neg":
+        return flat(tree[1], -sign)
+    return flat(tree[1], sign) + flat(tree[2], -sign if tree[0] == "-" else sign)
+
+
+def _negative(tree: tuple) -> tuple:
+    return tree[1] if tree[0] == "neg" else ("neg", tree)
+
+
+def _sum_of(parts: Iterable[tuple | None]) -> tuple | None:
+    """The sum of sums, None if one of them is None."""
+    whole: tuple | None = None
+    for i, part in enumerate(parts):
+        if part is None:
+            return None
+        if i == 0:
+            whole = part
+        else:
+            whole = ("-", whole, part[1]) if part[0] == "neg" else ("+", whole, part)
+    return whole
+
+
+def _numbered(tree: tuple, numbers: Iterator[int]) -> tuple:
+    """A sum whose leaves are the numbers of its terms."""
+    return ("leaf", next(numbers)) if tree[0] == "term" else (tree[0], *(_numbered(part, numbers) for part in tree[1:]))
+
+
+def _of_branch_alone(tree: tuple) -> tuple:
+    """A sum whose terms belong to a branch of an alternation."""
+    return (*tree[:3], "branch") if tree[0] == "term" else (tree[0], *map(_of_branch_alone, tree[1:]))
+
+
 class _Reader:
     def __init__(self, scope: Scope, plan: Plan) -> None:
         self.scope, self.plan = scope, plan
         found = occurrences(plan.pattern)
         self.bounds = [found.get(variable, (0, 0)) for variable in range(len(plan.variables))]
 
-    def terms(self, expr: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of a sum, as (variables, expression of one row, sign, kind). None if the expression is not such a sum."""
+    def summed(self, expr: Expr) -> tuple | None:
+        """The sum that an expression is, None for any other expression."""
         node = expr.bare()
         named = self._named(node)
         if named is not None:
-            return self._of_objectives(*named, sign)
+            return self._of_sequence(*named)
         own = self._of_one_row(node)
         if own is not None:
-            return [(own, node, sign, "row")]
+            return ("term", own, node, "row")
         if node.op == "un" and node.value in ("-", "+"):
-            return self.terms(node.args[0], -sign if node.value == "-" else sign)
+            found = self.summed(node.args[0])
+            return found if found is None or node.value == "+" else _negative(found)
         if node.op == "bin" and node.value in ("+", "-"):
-            left = self.terms(node.args[0], sign)
-            right = self.terms(node.args[1], -sign if node.value == "-" else sign)
-            return None if left is None or right is None else left + right
+            left, right = map(self.summed, node.args)
+            return _sum_of((left, right if right is None or node.value == "+" else _negative(right)))
         if node.op == "call" and node.value == "COALESCE" and not node.flags:
-            return self._branches(node, sign)
+            return self._branches(node)
         if node.op == "call":
-            return self._call(node, sign)
+            return self._call(node)
         return None
 
-    def of_sequences(self, pref: Preference) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of the sum of all sequences' scores, None if it is not such a sum."""
-        found = []
-        for sequence in self.scope.sequences.values():
-            if sequence.pref is not None:
-                terms = None if pref.weights else self._of_objectives(sequence, sequence.pref.objectives, 1)
-                if terms is None:
-                    return None
-                found += terms
-        return found
+    def of_sequences(self, pref: Preference) -> tuple | None:
+        """The sum of all sequences' scores, None if it is not such a sum."""
+        scored = [sequence for sequence in self.scope.sequences.values() if sequence.pref is not None]
+        return None if pref.weights else _sum_of(self._of_sequence(sequence, sequence.pref.objectives) for sequence in scored)
+
+    def of_objectives(self, objectives: Objectives) -> tuple | None:
+        """The sum of objectives, None if it is not such a sum."""
+        parts = [(goal, self.summed(expr)) for goal, expr in objectives]
+        return _sum_of(_negative(part) if part is not None and goal == "MIN" else part for goal, part in parts)
 
     def _named(self, node: Expr) -> tuple[NamedSequence, Objectives] | None:
         """The sequence and the objectives that ``s.name`` or ``MATCH_SCORE(s)`` means, None for any other expression."""
@@ -431,18 +482,12 @@ class _Reader:
             return sequence, (("MAX", sequence.pref.objectives[number][1]),)
         return None if scored is None or scored.pref is None else (scored, scored.pref.objectives)
 
-    def _of_objectives(self, sequence: NamedSequence, objectives: Objectives, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of the sum of a sequence's objectives, None if it is not a sum of every match."""
+    def _of_sequence(self, sequence: NamedSequence, objectives: Objectives) -> tuple | None:
+        """The sum of a sequence's objectives, None if it is not a sum of every match."""
         if sequence.optional or len(objectives) > 1 and (sequence.pref.combine not in (None, "SUM") or any(sequence.absent)):
             return None
-        found = []
-        for goal, expr in objectives:
-            with self.inside(sequence):
-                terms = self.terms(expr, -sign if goal == "MIN" else sign)
-            if terms is None:
-                return None
-            found += terms
-        return found
+        with self.inside(sequence):
+            return self.of_objectives(objectives)
 
     @contextmanager
     def inside(self, sequence: NamedSequence) -> Iterator[None]:
@@ -461,14 +506,14 @@ class _Reader:
                 return True
         return False
 
-    def of_own_branch(self, expr: Expr, sign: int, owners: list[Branch]) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of an objective that belongs to one branch of an alternation that each match passes once."""
+    def of_own_branch(self, expr: Expr, owners: list[Branch]) -> tuple | None:
+        """The sum that an objective is that belongs to one branch of an alternation that each match passes once."""
         for parts, masks in self._alternations():
             for part, mask in zip(parts, masks):
                 if [branch.own for branch in owners] == [mask]:
                     whole = self.bounds
                     try:
-                        return self._of_branch(expr, sign, part, mask)
+                        return self._of_branch(expr, part, mask)
                     finally:
                         self.bounds = whole
         return None
@@ -489,8 +534,8 @@ class _Reader:
             if sum(mask.bit_count() for mask in masks) == together.bit_count() and not together & others:
                 yield part[1:], masks
 
-    def _branches(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of ``coalesce`` if its arguments are sums over the branches of one alternation.
+    def _branches(self, node: Expr) -> tuple | None:
+        """The sum of the arguments of ``coalesce`` if its arguments are sums over the branches of one alternation.
 
         Each match takes one branch, and a sum over the rows of one branch is NULL in all others.
         """
@@ -501,18 +546,18 @@ class _Reader:
             found, left = [], list(range(len(parts)))
             for arg in node.args:
                 for i in left:
-                    terms = self._of_branch(arg, sign, parts[i], masks[i])
-                    if terms is not None:
-                        found += terms
+                    part = self._of_branch(arg, parts[i], masks[i])
+                    if part is not None:
+                        found.append(part)
                         left.remove(i)
                         break
             self.bounds = whole
             if not left:
-                return found
+                return _sum_of(found)
         return None
 
-    def _of_branch(self, arg: Expr, sign: int, branch: tuple, mask: int) -> list[tuple[int, Expr | None, int, str]] | None:
-        """The terms of a sum over single rows of a branch.
+    def _of_branch(self, arg: Expr, branch: tuple, mask: int) -> tuple | None:
+        """A sum over single rows of a branch.
 
         None for any other expression, or if it might not be NULL without these rows.
         """
@@ -520,17 +565,17 @@ class _Reader:
             return None
         found = occurrences(branch)
         self.bounds = [found.get(variable, (0, 0)) for variable in range(len(self.bounds))]
-        terms = self.terms(arg, sign)
-        if not terms or any(kind != "row" or own & ~mask for own, _, _, kind in terms):
+        found = self.summed(arg)
+        if found is None or any(kind != "row" or own & ~mask for own, _, _, kind in flat(found)):
             return None
-        return [(own, expr, signed, "branch") for own, expr, signed, _ in terms]
+        return _of_branch_alone(found)
 
-    def _call(self, node: Expr, sign: int) -> list[tuple[int, Expr | None, int, str]] | None:
+    def _call(self, node: Expr) -> tuple | None:
         if len(node.args) != 1 or node.flags - {"final"}:
             return None
         body = node.args[0].bare()
         if node.value == "COUNT" and body.op == "star":
-            return [(self._mask(body), None, sign, "count")]
+            return ("term", self._mask(body), None, "count")
         if any(True for _ in self.scope.match_functions(body)):
             return None
         if any(self.scope.objective(c) is not None for c in self.scope.columns(body)):
@@ -540,9 +585,9 @@ class _Reader:
             return None
         mask = masks.pop()
         if node.value == "SUM" and self._certain(mask):
-            return [(mask, body, sign, "sum")]
+            return ("term", mask, body, "sum")
         if node.value in ("FIRST", "LAST") and self._single(mask):
-            return [(mask, body, sign, "row")]
+            return ("term", mask, body, "row")
         return None
 
     def _of_one_row(self, node: Expr) -> int | None:
@@ -707,7 +752,7 @@ class _MonotoneReader(_Reader):
 
 
 class _AnyReader(_MonotoneReader):
-    """Reads scores that need not be monotone. ``terms_found``: the terms of the leaves, in the form of ``_Reader.terms``."""
+    """Reads scores that need not be monotone. ``terms_found``: the terms of the leaves, in the form of :func:`flat`."""
 
     def __init__(self, scope: Scope, plan: Plan, text: str) -> None:
         super().__init__(scope, plan, text)
@@ -726,11 +771,11 @@ class _AnyReader(_MonotoneReader):
     def _leaf(self, node: Expr, direction: int, positive: bool) -> tuple | None:
         # arithmetic is computed for matches only, because it might fail on other rows
         own = self._of_one_row(node) if node.op not in ("bin", "un") else None
-        found = [(own, node, 1, "row")] if own is not None else self._call(node, 1) if node.op == "call" else None
+        found = ("term", own, node, "row") if own is not None else self._call(node) if node.op == "call" else None
         # a row of two sides of & would count twice
-        if not found or (self.conjoined and self._counts_twice(found[0][0])):
+        if found is None or (self.conjoined and self._counts_twice(found[1])):
             return None
-        self.terms_found.append(found[0])
+        self.terms_found += flat(found)
         return ("leaf", len(self.terms_found) - 1)
 
 
@@ -759,21 +804,20 @@ class _SideReader(_MonotoneReader):
     ) -> tuple | None:
         if self.scope.whole == ALL_ROWS or len(objectives) == 1 or combine not in (None, "SUM") or any(absent):
             return super().merged(objectives, combine, direction, positive, absent)
-        found = [self.terms(expr, -1 if goal == "MIN" else 1) for goal, expr in objectives]  # a sequence's objectives as one sum
-        return self._of_terms([term for terms in found for term in terms], positive) if all(found) else super().merged(objectives, combine, direction, positive, absent)
+        whole = self.of_objectives(objectives)  # a sequence's objectives as one sum
+        return self._of_terms(flat(whole), positive) if whole is not None else super().merged(objectives, combine, direction, positive, absent)
 
     def tree(self, expr: Expr, direction: int, positive: bool) -> tuple | None:
-        terms = self.terms(expr, 1) if self._number(expr) is None else None
-        return (self._of_terms(terms, positive) if terms else None) or super().tree(expr, direction, positive)
+        whole = self.summed(expr) if self._number(expr) is None else None
+        return (self._of_terms(flat(whole), positive) if whole is not None else None) or super().tree(expr, direction, positive)
 
     def _of_terms(self, terms: list[tuple[int, Expr | None, int, str]], positive: bool) -> tuple | None:
         """The leaf of terms of one side, None if they are of several sides."""
-        if terms:
-            sides = {side for mask, *_ in terms for side, own in enumerate(self.masks) if mask & own}
-            if len(sides) == 1:
-                side = sides.pop()
-                self.found[side] += terms
-                self.leaves.append(side)
-                self.positive += [side] if positive else []
-                return ("leaf", side)
-        return None
+        sides = {side for mask, *_ in terms for side, own in enumerate(self.masks) if mask & own}
+        if len(sides) != 1:
+            return None
+        side = sides.pop()
+        self.found[side] += terms
+        self.leaves.append(side)
+        self.positive += [side] if positive else []
+        return ("leaf", side)

@@ -26,11 +26,11 @@ WHOLE, REAL, TINY, INT = pa.int64(), pa.float64(), pa.int8(), pa.int32()
 NAN, OTHER_NAN = np.array([0x7FF8000000000000, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)
 
 
-def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link="", more="", settings=DEFAULT, listed=False, limits=None) -> list:
-    """Positions of the matches that the engine gives, in its order; ``rows``: (letters, values of the columns); ``listed``: by the
-    engine that lists all."""
+def matches(pattern: str, pref: str, top: int, rows: list, types: dict, *, link=(), more="", settings=DEFAULT, listed=False, limits=None) -> list:
+    """Positions of the matches that the engine gives, in its order; ``rows``: (letters, values of the columns); ``link``:
+    conditions by variable; ``listed``: by the engine that lists all."""
     letters = [v for v in "ABC" if v in pattern]
-    conditions = ", ".join(f"{v} AS s LIKE '%{v}%'" + (f" AND {link}" if v == letters[-1] and link else "") for v in letters)
+    conditions = ", ".join(f"{v} AS s LIKE '%{v}%'" + (f" AND {link[v]}" if v in link else "") for v in letters)
     text = f"ORDER BY id MEASURES array_agg(id) AS found EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern}) {pref} TOP {top} {more} DEFINE {conditions}"
     plan = without_catching(make_plan(parse_clause(text), settings=settings))
     if listed:
@@ -85,6 +85,26 @@ def test_integers_that_leave_their_type(pattern, kind, rows):
     assert len(matches(pattern, "PREF MAX (SUM(A.v) + SUM(B.v))", 1, rows, {"v": kind})) == 1  # BIGINT
 
 
+@pytest.mark.parametrize(("pref", "kind", "rows", "found"), [
+    # 100 + 100 is -56 as TINYINT, and then a BIGINT or INT is added
+    ("MAX (count(*)) AND MAX (A.v + B.v)", TINY, [("A", 100, 0), ("A", 1, 0), ("B", 100, 0), ("B", 2, 0)], [[0, 3]]),
+    ("MAX (B.w - (A.v + B.v))", TINY, [("A", 100, 0), ("A", -1, 0), ("B", 100, 0)], [[0, 2]]),
+    ("MAX (count(*)) AND MIN (A.v + B.v)", TINY, [("A", 100, 0), ("A", -1, 0), ("B", 100, 0)], [[0, 2]]),
+    ("MAX (A.w + (A.v + B.v))", TINY, [("A", 100, 0), ("A", 1, 0), ("B", 100, 0), ("B", 2, 0)], [[0, 3]]),
+    ("MAX (A.v + B.v)", WHOLE, [("A", 1 << 62, 0), ("A", 1, 0), ("B", 1 << 62, 0)], [[1, 2]]),
+])  # fmt: skip
+def test_integers_that_leave_the_type_of_a_part(pref, kind, rows, found):
+    """Spark adds each objective, and what is in parentheses, in its own type first."""
+    assert matches("A B", f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
+
+
+def test_integers_whose_differences_keep_their_type():
+    """The least INT with its sign changed is not an INT, but differences from it may be."""
+    rows = [("A", -1), ("A", -3), ("B", -(2**31)), ("B", 7)]
+    assert matches("A B", "PREF MIN (B.v - A.v)", 1, rows, {"v": INT}) == [[0, 2]]
+    assert matches("A B", "PREF MIN (B.v - A.v) AND MAX (count(*))", 2, rows, {"v": INT}) == [[0, 2], [1, 2]]
+
+
 def test_large_integers_whose_differences_are_small():
     seconds = [("A", 1_700_000_000), ("A", 1_700_000_005), ("B", 1_700_000_007), ("B", 1_700_000_009)]
     for pattern in ("A B", "A & B"):
@@ -118,6 +138,23 @@ def test_decimals_of_different_scales():
     assert all_come("A B", "PREF MAX (least(A.v, B.w))", rows, {"v": pa.decimal128(18, 18), "w": WHOLE})
 
 
+def test_sums_of_decimals_that_spark_rounds(monkeypatch):
+    """A sum of two DECIMAL(38, 18) has 17 places. So 1E-18 and 4E-18 become 0E-17, and the earlier match is the best."""
+    kind, zero = {"v": pa.decimal128(38, 18)}, ("B", Decimal(0))
+    small = [("A", Decimal(f"{n}E-18")) for n in (1, 4, 5, 7)]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [*small[:2], zero], kind) == [[0, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 3, [*small, zero], kind) == [[2, 4], [3, 4], [0, 4]]  # 5E-18 becomes 1E-17
+    assert matches("A B", "PREF MIN (A.v + B.v)", 3, [*small, zero], kind) == [[0, 4], [1, 4], [2, 4]]
+    assert matches("A B", "PREF MAX (A.v)", 1, [*small, zero], kind) == [[3, 4]]
+    assert all_come("A B", "PREF MAX (A.v + B.v)", [*small, zero], kind, link={"B": "B.v < A.v"})
+    assert all_come("A & B", "PREF MAX (A.v + B.v)", [*small, zero], kind)
+    # where no place is lost, matches are not listed
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("1E-17")), ("A", Decimal("4E-17")), zero], kind) == [[1, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("0.01")), ("A", Decimal("0.02")), zero], {"v": pa.decimal128(38, 2)}) == [[1, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.w)", 1, [("A", Decimal(0), 0), ("B", Decimal(0), 0)], {"v": pa.decimal128(38, 20), "w": WHOLE}) == [[0, 1]]
+
+
 @pytest.mark.parametrize("pattern", ["A B C", "A & B & C"])
 def test_products_that_are_infinite(pattern):
     rows = [("A", 1e200), ("A", 1.0), ("B", 1e200), ("B", 1.0), ("C", 0.0), ("C", 2.0)]
@@ -143,6 +180,16 @@ def test_a_falling_root_of_a_number_below_zero(pattern, number, goal):
         assert matches(pattern, f"PREF {goal.format(number)}", 1, above, {"v": REAL}) == [[0, 2]]
 
 
+@pytest.mark.parametrize("pref", ["MAX (least(sqrt(A.v - B.v), 5))", "MAX (greatest(sqrt(A.v - B.v), 1))", "MAX (sqrt(A.v - B.v)) AND MAX (A.v) COMBINE BY MIN", "MIN (least(1 - sqrt(A.v - B.v), 5))"])
+def test_least_and_greatest_take_nan_for_the_greatest_number(pref):
+    """So a match whose root is NaN may be the best: least(NaN, 5) is 5."""
+    rows, every = [("AB", 0.0), ("AB", 1.0), ("AB", 0.0)], [[0, 1], [0, 2], [1, 2]]
+    assert matches("A B", f"PREF {pref}", 1, rows, {"v": REAL}) == every
+    # a difference of infinities is NaN
+    assert matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, [("AB", np.inf), ("AB", np.inf), ("AB", 0.0)], {"v": REAL}) == every
+    assert len(matches("A B", f"PREF {pref.replace('sqrt', '')}", 1, rows, {"v": REAL})) == 1
+
+
 def test_equal_matches_of_sides_of_different_lengths():
     """A match of one side that begins another is before it; together with rows between it is behind it."""
     assert matches("A+ & B", "PREF MAX (SUM(A.v)) AND MAX (SUM(B.v))", 1, [("A", 3), ("A", 0), ("B", 1)], {"v": WHOLE}) == [[0, 1, 2]]
@@ -162,7 +209,16 @@ def test_how_many_rows_a_side_has():
 def test_equal_keys_of_all_types(left, right, found):
     kind = pa.array([left, right]).type
     rows = [("A", left, 1), ("B", right, 1)]
-    assert matches("A B", "PREF MAX (A.v)", 1, rows, {"key": kind, "v": WHOLE}, link="B.key = A.key") == ([[0, 1]] if found else [])
+    assert matches("A B", "PREF MAX (A.v)", 1, rows, {"key": kind, "v": WHOLE}, link={"B": "B.key = A.key"}) == ([[0, 1]] if found else [])
+
+
+def test_a_band_whose_upper_end_is_null():
+    """Such a condition is NULL, so it does not hold."""
+    rows, types = [("A", 1, 0, 2, None), ("A", 9, 1, None, 3), ("B", 1, None, None, None)], {"v": WHOLE, "low": WHOLE, "high": WHOLE, "top": WHOLE}
+    inside = {"B": "id BETWEEN A.low AND A.high", "C": "id BETWEEN A.low AND A.top"}
+    assert matches("A B", "PREF MAX (A.v + B.v)", 2, rows, types, link={"B": inside["B"]}) == [[0, 2]]
+    for last, found in (("B", [[0, 2]]), ("C", [[1, 2]]), ("BC", [[1, 2], [0, 2]])):
+        assert matches("A (B | C)", "PREF MAX (A.v)", 2, [*rows[:2], (last, *rows[2][1:])], types, link=inside) == found
 
 
 def test_few_of_many_listed_matches_are_kept():

@@ -358,6 +358,13 @@ def test_lists_of_an_older_version_resume():
     assert different(older, other, dict(plan.inputs), dict(plan.inputs)) == [REPORTED]
 
 
+def test_lists_of_a_version_without_the_order_of_additions_resume():
+    plan = make_plan(parse_clause(LISTS.replace("MAX (A.x)", "MAX (A.x) AND MAX (B.x - A.x)")))
+    now = json.loads(plan.without_sql().to_json())
+    assert now["ranking"]["scored"] is not None
+    assert different(now | {"ranking": now["ranking"] | {"scored": None}}, now, dict(plan.inputs), dict(plan.inputs)) == []
+
+
 @pytest.mark.parametrize("function, message", [("", "in a subquery below the clause"), ("middle", "middle is computed by Python")])
 def test_aggregates_that_are_not_computed_in_a_row(function, message):
     plan = make_plan(parse_clause(LAST_ROWS.format(", median(x) AS m", "", "")))

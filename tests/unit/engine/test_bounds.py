@@ -102,6 +102,19 @@ def test_a_runaway_query_ends(name):
     assert raised.value.__notes__ == [engine]
 
 
+def test_a_partition_of_windows_that_sequences_move_is_named():
+    """Its rows are counted once for each window. Only the second of three partitions has matches."""
+    clause = f"MATCH_SCORE() AS s {ANY} SEQUENCE S AS (A B) WITHIN 80000 UPDATE 50000 PREF MAX (A.v + B.v) PATTERN (S) WINDOW 100000 SLIDE 50000 TOP 100000 DEFINE A AS v > 0, B AS v > 0"
+    plan = without_catching(make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}")))
+    values = {"k": [row // ROWS for row in range(3 * ROWS)], "t": list(range(3 * ROWS)), "v": [row * 7919 % 1009 for row in range(3 * ROWS)]}
+    columns = {column: pa.array(values[sql.rpartition(".")[2]]) for column, sql in plan.inputs if column != LETTERS}
+    columns[LETTERS] = pa.array([0b11 if k == 1 else 0 for k in values["k"]], pa.int8())
+    engine = engine_for(prepare(plan, pa.table(columns).schema), limits=Limits(**BYTES))
+    assert engine.prepared.strategy.search == PATHS
+    with pytest.raises(MatchRuntimeError, match="STATE_LIMIT.*k = 1 "):
+        list(match_batches(engine, pa.table(columns).to_batches()))
+
+
 SOON = {
     "very many matches": (f"count(*) AS n {ANY} ALL MATCHES PATTERN (A+)", 60, {"max_matches": 1_000_000}, "MATCH_LIMIT"),
     "first match that never completes": (f"count(*) AS n {ANY} FIRST MATCH PATTERN (A B+ C) DEFINE B AS B.v > A.v - 5000, C AS sum(B.v) < 0", 2000,

@@ -13,12 +13,13 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import Limits
-from sparkcep.engine.core.windows import measured, slides, sliding_windows, window_ends
+from sparkcep.engine.core.windows import Grid, measured, slides, sliding_windows, window_ends, windows_holding
 from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
+from sparkcep.engine.output.moving_windows import OwnWindow
 from sparkcep.engine.topk.topk_paths import TopkPaths
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.records import Slide, Window
+from sparkcep.plan.records import Moving, Slide, Window
 from tests.selection import first
 
 LOW, TOP = -(1 << 63), (1 << 63) - 1
@@ -111,6 +112,34 @@ def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
         for row, start, end in zip(at[which].tolist(), starts.to_pylist(), ends.to_pylist()):
             assert start is None or float(start) <= float(rows[row])
             assert end is None or float(rows[row]) <= float(end)
+
+
+@pytest.mark.parametrize(("size", "step"), [("0.3", "0.1"), ("0.7", "0.1"), ("1.1", "0.3"), ("0.9", "0.9")])
+def test_sliding_windows_of_tenths_hold_the_rows_between_their_ends(size, step):
+    """A window begins at the rounded product of its number and the step, and ends at the rounded sum of its begin and the size."""
+    rng, near = random.Random(size), 0
+    window, slide, pace, reach = _window(size), Slide("number", step), float(step), float(size)
+    moving = OwnWindow(Moving(1, "number", size, step, 1, 1, size), Grid.of(window, slide, pa.float64()))
+    for _ in range(100):
+        rows = sorted(rng.choice([0, -3, 1000]) + rng.randrange(30) * 0.1 for _ in range(rng.randrange(1, 9)))
+        numbers = {n for x in rows for n in range(int((x - reach) / pace) - 3, int(x / pace) + 4)}
+        expected = {n: [i for i, x in enumerate(rows) if n * pace <= x < n * pace + reach] for n in sorted(numbers)}
+        expected = {n: inside for n, inside in expected.items() if inside}
+        chunk = Chunk.whole(pa.table({"__o0": pa.array(rows)}), ["__o0"], np.array([0, len(rows)]))
+        found = slides(window, slide, chunk, 1000)
+        first, until, listed = (values.tolist() for values in found.of(0))
+        assert dict(zip(listed, (list(range(a, b)) for a, b in zip(first, until)))) == expected, rows
+        low, high = np.triu_indices(len(rows))
+        which, held, _ = windows_holding(window, slide, chunk, low, high, 1000)
+        pairs = [(low[i], high[i], n) for i, n in zip(which.tolist(), held.tolist())]
+        assert pairs == [(a, b, n) for a, b in zip(low, high) for n, inside in expected.items() if a in inside and b in inside], rows
+        for n in expected:  # of a sequence that moves with the windows
+            places = np.array(rows)
+            ends = n * pace + reach
+            assert moving.holds(places, places, np.full(len(rows), n)).tolist() == [ends - reach <= x < ends for x in rows], (rows, n)
+        near += sum(min(abs(x - n * pace), abs(x - n * pace - reach)) < 1e-9 for x in rows for n in numbers)
+    assert near > 50
+    assert [row["w"] for row in answer("MEASURES MATCH_SCORE() AS s, WINDOW_START() AS w PATTERN (A B) WINDOW 0.3 SLIDE 0.1 PREF MAX (A.v * B.v - A.v) TOP 1", [0.5, 0.7], pa.float64())] == [0.5]
 
 
 @pytest.mark.parametrize("seed", range(6))

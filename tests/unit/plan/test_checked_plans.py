@@ -171,6 +171,25 @@ def test_a_sum_that_ranks_matches_is_a_value_of_the_engine():
     assert refused(plan).error_class == "SPARKCEP.ARGUMENT"
 
 
+def test_a_sum_says_how_it_is_added_unless_from_left_to_right():
+    clause = "ORDER BY t MEASURES LAST(v) AS m EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF {} TOP 3"
+    for plain in ("MAX (A.v + B.v - A.w)", "MIN (A.v - B.v + A.w)", "MAX (A.v - B.v) AND MIN (count(*))"):
+        assert members(clause.format(plain))["ranking"]["scored"] is None
+    of_parts = {"MAX (A.v - (B.v + A.w))": ["-", ["leaf", 0], ["+", ["leaf", 1], ["leaf", 2]]], "MAX (count(*)) AND MIN (A.v + B.v)": ["-", ["leaf", 0], ["+", ["leaf", 1], ["leaf", 2]]]}
+    for pref, tree in of_parts.items():
+        plan = make_plan(parse_clause(clause.format(pref)))
+        assert Plan.from_json(plan.to_json()) == plan
+        found = members(clause.format(pref))
+        assert found["ranking"]["scored"]["tree"] == tree
+        for path, value in ((("tree", 0), "*"), (("leaves", 0, "mask"), 2), (("leaves", 0, "sign"), -1), (("leaves",), found["ranking"]["scored"]["leaves"][1:])):
+            changed = members(clause.format(pref))
+            holder = changed["ranking"]["scored"]
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = value
+            assert refused(changed).error_class == "SPARKCEP.ARGUMENT"
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
