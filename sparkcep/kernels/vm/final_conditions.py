@@ -169,11 +169,22 @@ def _holds_behind(v, own, upto, count, begin, depth, here, edges, conditions, ro
     bad = replay(own, upto, count + 1, depth, spare + 1, here, edges, conditions, rows, scratch, work, state)
     if bad < 0:
         return bad
+    labels, frames = scratch.labels, work.frames
     slots = conditions.slots
     for k in range(slots.shape[0]):
         hi[row, k] = hi[spare + 1, k]
         hf[row, k] = hf[spare + 1, k]
-    return evaluate(v, conditions.entry[v], spare, begin, row, slots[:0], here, conditions, rows, scratch, state)
+    # An aggregate over distinct values finds the match's rows by their labels.
+    d, hidden = depth, depth + 1
+    while own >= 0 and d > 0 and frames[d, F_ROW] >= upto:
+        if edges[frames[d - 1, F_EDGE], E_LABEL] & 63 == own and labels[frames[d, F_ROW]] != UNTAKEN:
+            labels[frames[d, F_ROW]] = UNTAKEN
+            hidden = d
+        d -= 1
+    got = evaluate(v, conditions.entry[v], spare, begin, row, slots[:0], here, conditions, rows, scratch, state)
+    for d in range(hidden, depth + 1):
+        labels[frames[d, F_ROW]] = edges[frames[d - 1, F_EDGE], E_LABEL]
+    return got
 
 
 @kernel
