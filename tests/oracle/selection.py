@@ -673,6 +673,8 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
             p = ("cat", [p, ("var", rng.choice(names))])
     elif shape == "negation":
         p, negated = _random_negation(rng, names)
+    elif shape == "negation of a taken variable":
+        p = _random_taken_negation(rng, names)
     elif shape == "group":
         p, negated = _random_negation(rng, names, group=True)
     else:
@@ -694,7 +696,7 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
         seen = sorted({*positive, *negated}) if "group" in shape else positive
         defines[name] = _random_define(rng, name, seen, tuple(subsets), "conjunction" if sided else shape, report, prior="group" in shape)
     window = None
-    if negated or rng.random() < 0.5:
+    if pattern.contains(p, ("neg",)) or rng.random() < 0.5:
         window = ("rows", rng.randrange(2, 7)) if rng.random() < 0.5 else ("range", rng.randrange(2, 11))
     skip = None
     if report == FIRST and positive and rng.random() < 0.25:
@@ -773,6 +775,17 @@ def _random_negation(rng, names, group=False):
         p = ("rep", p, rng.choice([0, 1, 1, 2]), rng.choice([2, 3, None]), rng.random() < 0.7)
         p = ("cat", rng.sample([p, ("var", rng.choice(names))], 2)) if rng.random() < 0.5 else p
     return p, negated
+
+
+def _random_taken_negation(rng, names):
+    """Variables one after the other, with the negation of one or two of them."""
+    parts = [("var", rng.choice(names)), *(_random_part(rng, names, rng.choice([0, 0, 1])) for _ in range(rng.choice([1, 2, 2])))]
+    rng.shuffle(parts)
+    for name in rng.choices(sorted({v for part in parts for v in pattern.variables(part)}), k=rng.choice([1, 1, 2])):
+        parts.insert(rng.randrange(len(parts) + 1), ("neg", name))
+    if rng.random() < 0.3:
+        return ("cat", [("rep", ("cat", parts), *rng.choice([(1, 2), (2, 2), (1, None)]), True), ("var", rng.choice(names))])
+    return ("cat", parts)
 
 
 def _random_conjunction(rng, group=False):

@@ -167,6 +167,7 @@ def _int_columns(prepared: Prepared, chunk: Chunk, rows: int, known: np.ndarray)
             for at, which in c.string_patches:
                 bytecode[at, 1] = fixed[which]
             codes = fixed[len(c.strings) :].copy()
+            codes[[not name for name in prepared.plan.variables]] = vm.NO_LABEL
     arrays = _ragged([columns[n] for n, _ in c.pairs], [paired[n] for n, _ in c.pairs], [elements[pair] for pair in c.pairs], rows)
     return ints, inull, arrays, codes, bytecode
 

@@ -34,7 +34,8 @@ class Backtracking:
     def __init__(self, task: Task) -> None:
         self.task, self.depth, self.entries = task, 4096, 1024
         program = task.prepared.strategy.program
-        self.width = program.states << program.register_bits
+        # a hashed memo needs no bits of states, which many registers would make too many for an integer
+        self.width = program.states << program.register_bits if task.prepared.memo == layout.BITMAP else 0
         self.words = max(1, (self.width + 63) // 64)
         self.shares = task.prepared.strategy.shares_ends and not task.prepared.conditions.has_history
         self.distinct = distinct_variables(task.prepared.conditions)

@@ -26,6 +26,7 @@ from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import reachability
 from sparkcep.kernels.match import walk as walking
 from sparkcep.kernels.vm import final_conditions, vm
+from sparkcep.plan.facts import variables_in
 from sparkcep.plan.options import NO_WINDOW
 
 MAX_ENDS_BYTES = 1 << 28  # most bytes of a table of completions
@@ -46,7 +47,7 @@ class Negations:
     Attributes:
         local: variables whose conditions are local to their rows.
         late: variables whose conditions look at the finished match.
-        mixed: late variables whose conditions look at their own rows and at others' together.
+        mixed: late variables whose conditions look at their own rows and at rows of the match together.
         at_start: whether a negation may look at rows before the match.
         groups: the nets of local groups.
         late_groups: the nets of groups that are late or have windows.
@@ -69,8 +70,11 @@ class Negations:
         late = sum(1 << v for v in variables if negated >> v & 1 and (v in late_groups or (v not in groups and conditions.entry[v] >= 0)))
         slots = [(s, int(m)) for s, m in enumerate(conditions.slots[:, 1])] if conditions.has_history else []
         reads_rows = conditions.distinct_read or conditions.labels_read
+        taken = variables_in(prepared.plan.pattern, "var")
         mixed = sum(
-            1 << v for v in variables if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m != 1 << v and m >> v & 1 for s, m in slots))
+            1 << v
+            for v in variables
+            if late >> v & 1 and (reads_rows or any(conditions.live[v, s] and m >> v & 1 and (m != 1 << v or taken >> v & 1) for s, m in slots))
         )
         at_start = bool(len(automaton.checks) or automaton.edges[: automaton.first[1], E_NOT].any())
         return Negations(negated & ~late, late, mixed, at_start, {v: net for v, net in groups.items() if v not in late_groups}, late_groups)
@@ -226,7 +230,8 @@ class GapWalk:
             # if provisional rows hide no match, a search that fails although it takes all of them has failed for good
             releases=strategy != layout.NEXT and not (self.sided or automaton.negates or automaton.copies) and (at_once or not plan.reports_all) and not plan.slide,
         )
-        self.remembers = limits.merging and not self.sided and prepared.strategy.forgets is None
+        # a negation that waits for the match's end reads rows before the one where a run failed
+        self.remembers = limits.merging and not self.sided and prepared.strategy.forgets is None and not self.negations.late
         # whether a run may fail that the table of completions lets begin
         self.fails = prepared.conditions.has_history or len(plan.windows) > 1 or automaton.negates
         looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates

@@ -16,6 +16,7 @@ from sparkcep.kernels.jit.cache import embedded, inlined, kernel
 
 # FNV-1a with 64 bits. Each word is mixed as a whole and folded, because the words are small numbers.
 BASIS, PRIME, FOLD = np.uint64(1469598103934665603), np.uint64(1099511628211), np.uint64(29)
+GOLDEN, HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)  # 2**64 divided by the golden ratio; half of the bits
 ONE = np.uint64(1)
 
 
@@ -33,6 +34,16 @@ def mixed(h, word):
     return h ^ (h >> FOLD)
 
 
+@inlined
+def spread(h):
+    """The hash ``h`` with its high bits mixed down into the low ones, which number the cells.
+
+    The words of whole DOUBLEs differ in their high bits only. If such a word is the last one, so do the hashes.
+    """
+    h = (h ^ (h >> HALF)) * GOLDEN
+    return h ^ (h >> HALF)
+
+
 @embedded
 def place_of(key, entries, table):
     """Cell of ``table`` with the entry that equals ``key``, or the free cell for it.
@@ -46,7 +57,7 @@ def place_of(key, entries, table):
     for i in range(key.shape[0]):
         h = mixed(h, key[i])
     mask = np.uint64(table.shape[0] - 1)
-    h = h & mask
+    h = spread(h) & mask
     while table[h] != 0:
         e = table[h] - 1
         same = True
@@ -82,7 +93,7 @@ def forget(entries, table, state):
             h = BASIS
             for i in range(entries.shape[1]):
                 h = mixed(h, entries[e, i])
-            h = h & mask
+            h = spread(h) & mask
             # The entry lies in its own cell or in a later one. Cells before it may be free by now, so the loop compares numbers of
             # entries and does not stop at 0.
             while table[h] != e + 1:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN
-from sparkcep.kernels.common.hash_table import BASIS, mixed, put
+from sparkcep.kernels.common.hash_table import BASIS, mixed, put, spread
 from sparkcep.kernels.common.layout import STATE_SIZE
 from sparkcep.kernels.common.run_chains import NONE
 from sparkcep.kernels.jit.cache import embedded, kernel
@@ -111,7 +111,7 @@ def hashed(place, classes, values):
                 x, missing = _content(k, x, values)
                 y = np.int64(missing)
             h = mixed(mixed(h, x), y)
-    return np.int64(h >> np.uint64(2))
+    return np.int64(spread(h) >> np.uint64(2))
 
 
 @embedded

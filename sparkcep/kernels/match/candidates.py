@@ -25,6 +25,7 @@ from sparkcep.kernels.vm.final_conditions import (
     FROM,
     map_row,
     open_windows,
+    put_start,
     scanned,
     timed,
     window_end,
@@ -271,6 +272,8 @@ def take_candidate(e, p, stop, depth, stop_all, emitted, patient, here, net, pla
                     p += 1
                     continue
             labels[p] = label
+            if entry < 0 and net.valued[target] == 0:
+                put_start(p, conditions.slots, scratch)  # not needed, but later rows add to the values of this one
         open_windows(e, depth, p, edges, work.opened)
         if plain is not None:
             # The memo prunes: an equal run has failed.

@@ -49,6 +49,7 @@ from sparkcep.kernels.vm.final_conditions import (
     group_between,
     holds_finally,
     open_windows,
+    put_start,
     replay,
     scanned,
     timed,
@@ -409,13 +410,11 @@ def _from_row(s, low, high, head, now, net, how, remembers, spans, negated, plac
                 frames[depth, F_EDGE] += 1
             continue
         labels[p] = edges[e, E_LABEL]
+        if conditions.entry[v] < 0 and net.valued[target] == 0:
+            put_start(p, conditions.slots, scratch)  # not needed, but later rows add to the values of this one
         depth += 1
-        frames[depth, F_NODE] = target
-        frames[depth, F_ROW] = p
-        frames[depth, F_EDGE] = first[target]
-        frames[depth, F_NEXT] = places.following[places.letters[target], p + 1] if strategy == NEXT else p + 1
-        frames[depth, F_DEEP] = deep
-        frames[depth, F_BITS] = 0
+        candidate = np.int64(places.following[places.letters[target], p + 1] if strategy == NEXT else p + 1)
+        _put_frame(depth, target, p, first[target], candidate, deep, frames)
     for d in range(1, depth + 1):
         labels[frames[d, F_ROW]] = UNTAKEN
     return outcome, size
@@ -517,12 +516,18 @@ def _begin(s, edge, frames, scratch, state):
     """Begins with the runs of row ``s``, whose first edge is given."""
     if state[S_ENTRIES] > 0:
         forget(scratch.entries, scratch.table, state)
-    frames[0, F_NODE] = 0
-    frames[0, F_ROW] = s - 1
-    frames[0, F_EDGE] = edge
-    frames[0, F_NEXT] = s
-    frames[0, F_DEEP] = 0
-    frames[0, F_BITS] = 0
+    _put_frame(np.int64(0), np.int64(0), s - 1, edge, s, np.int64(0), frames)
+
+
+@embedded
+def _put_frame(depth, node, row, edge, candidate, deep, frames):
+    """Writes a frame that goes on with an edge, at a candidate row."""
+    frames[depth, F_NODE] = node
+    frames[depth, F_ROW] = row
+    frames[depth, F_EDGE] = edge
+    frames[depth, F_NEXT] = candidate
+    frames[depth, F_DEEP] = deep
+    frames[depth, F_BITS] = 0
 
 
 @embedded

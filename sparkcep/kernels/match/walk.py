@@ -226,7 +226,7 @@ class Negated(NamedTuple):
     Attributes:
         local: mask of those whose conditions are local to their row.
         late: mask of those whose conditions look at the finished match.
-        mixed: mask of late ones that look at their own rows and at rows of others together.
+        mixed: mask of late ones that look at their own rows and at rows of the match together.
         nearest: int32 (variables, rows + 1), for local ones: the last row of the occurrence that completes first at or after each
             row, or a row after all rows.
         start: int64 (variables), the node of ``groups`` where a late group begins; -1 if it is not a late group.

@@ -115,6 +115,14 @@ def map_row(label, entry, prior, into, begin, row, twins, here, conditions, rows
     return np.int64(1)
 
 
+@embedded
+def put_start(row, slots, scratch):
+    """Writes the slot values of a run without rows to ``row``."""
+    for k in range(slots.shape[0]):
+        scratch.hi[row, k] = -1 if slots[k, 0] <= _LABELFIRST else 0
+        scratch.hf[row, k] = 0.0
+
+
 @kernel
 def replay(own, upto, count, depth, into, here, edges, conditions, rows, scratch, work, state):
     """Recomputes the slot values of the finished match into row ``into``, and returns 0 or an error.
@@ -123,9 +131,7 @@ def replay(own, upto, count, depth, into, here, edges, conditions, rows, scratch
     in.
     """
     slots, frames, path = conditions.slots, work.frames, work.path
-    for k in range(slots.shape[0]):
-        scratch.hi[into, k] = -1 if slots[k, 0] <= _LABELFIRST else 0
-        scratch.hf[into, k] = 0.0
+    put_start(into, slots, scratch)
     previous = np.int64(-1)
     twins = np.int64(0)
     d, i = np.int64(1), np.int64(1)
@@ -163,6 +169,7 @@ def _holds_behind(v, own, upto, count, begin, depth, here, edges, conditions, ro
     The first ``count`` rows of the path are merged into the finished match; ``own`` and ``upto`` as in :func:`replay`.
     """
     hi, hf, spare, row = scratch.hi, scratch.hf, scratch.hi.shape[0] - 2, work.path[count + 1, P_ROW]
+    labels, frames = scratch.labels, work.frames
     bad = replay(own, upto, count, depth, spare, here, edges, conditions, rows, scratch, work, state)
     if bad < 0:
         return bad
@@ -173,7 +180,17 @@ def _holds_behind(v, own, upto, count, begin, depth, here, edges, conditions, ro
     for k in range(slots.shape[0]):
         hi[row, k] = hi[spare + 1, k]
         hf[row, k] = hf[spare + 1, k]
-    return evaluate(v, conditions.entry[v], spare, begin, row, slots[:0], here, conditions, rows, scratch, state)
+    # An aggregate over distinct values finds the match's rows by their labels.
+    d, hidden = depth, depth + 1
+    while own >= 0 and d > 0 and frames[d, F_ROW] >= upto:
+        if edges[frames[d - 1, F_EDGE], E_LABEL] & 63 == own and labels[frames[d, F_ROW]] != UNTAKEN:
+            labels[frames[d, F_ROW]] = UNTAKEN
+            hidden = d
+        d -= 1
+    got = evaluate(v, conditions.entry[v], spare, begin, row, slots[:0], here, conditions, rows, scratch, state)
+    for d in range(hidden, depth + 1):
+        labels[frames[d, F_ROW]] = edges[frames[d - 1, F_EDGE], E_LABEL]
+    return got
 
 
 @kernel

@@ -43,6 +43,7 @@ for _name, _value in SLOT.items():
     _globals["K_" + _name] = _value
 
 UNTAKEN = 255  # in ``labels``: a row between the rows of the match
+NO_LABEL = -1  # in ``label_codes``: the variable copy of extra rows, whose label is NULL
 I64_MAX = (1 << 63) - 1
 I64_MIN = -(1 << 63)
 
@@ -257,7 +258,7 @@ def scan(
         low, bound: first row and end of the partition.
         begin: first row of the match.
         number: MATCH_NUMBER.
-        label_codes: rank of each variable's name.
+        label_codes: rank of each variable's name, or NO_LABEL.
         si, sf, sn: stack of values and NULL marks.
 
     Returns:
@@ -654,7 +655,7 @@ def scan(
                         at += b
                     if begin <= at <= q and labels[at] != UNTAKEN:
                         si[sp] = label_codes[labels[at] & 63]
-                        sn[sp] = 0
+                        sn[sp] = 1 if si[sp] == NO_LABEL else 0
                     else:
                         sn[sp] = 1
                 elif op == O_CLSSLOT:
@@ -662,7 +663,7 @@ def scan(
                     sn[sp] = 1
                     if hi[view, a] >= 0:
                         si[sp] = label_codes[hi[view, a]]
-                        sn[sp] = 0
+                        sn[sp] = 1 if si[sp] == NO_LABEL else 0
                 elif op == O_ISNULL:
                     si[sp] = sn[sp]
                     sn[sp] = 0

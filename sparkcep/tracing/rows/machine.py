@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import flat
 from sparkcep.columns.types import WORD, Type
-from sparkcep.compiler.conditions.bytecode import ConditionCompiler
+from sparkcep.compiler.conditions.bytecode import SLOT, ConditionCompiler
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import of_condition
 from sparkcep.engine.core.predicates import kernel_data
@@ -107,6 +107,8 @@ class Machine:
     def value_between(self, expression: int, row: int, run: Run, others: Run) -> Value:
         """The value of an expression of a negated variable at a row, judged by a match.
 
+        The expression sees the rows of its own variable up to this one.
+
         Args:
             expression: the number of the expression.
             row: the row, which the match does not take.
@@ -116,12 +118,14 @@ class Machine:
         Raises:
             MatchRuntimeError: the expression fails for these rows.
         """
-        taken = [(one.row, one.variable) for one in (*run.taken(), *others.taken())]
-        spare = self.count + 1
-        self._map(self._merged(run, taken))
-        last = max(at for at, _ in taken)
-        self._whole[spare], self._floats[spare] = self._whole[last - self.first], self._floats[last - self.first]
-        merged = sorted([*taken, (row, self._variables[expression])])
+        own, spare = self._variables[expression], self.count + 1
+        taken = [(one.row, one.variable) for one in (*run.taken(), *others.taken()) if one.variable != own or one.row < row]
+        self._whole[spare], self._floats[spare] = np.where(self._slots[:, 0] <= SLOT["LABELFIRST"], -1, 0), 0.0
+        if taken:
+            self._map(self._merged(run, taken))
+            last = max(at for at, _ in taken)
+            self._whole[spare], self._floats[spare] = self._whole[last - self.first], self._floats[last - self.first]
+        merged = sorted([*taken, (row, own)])
         self._map(self._merged(run, merged))
         last = merged[-1][0]
         whole, floats = self._whole[last - self.first].copy(), self._floats[last - self.first].copy()

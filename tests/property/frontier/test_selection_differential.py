@@ -92,6 +92,15 @@ def test_engine_agrees_with_the_oracle(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_variable_stands_plainly_and_negated(seed):
+    rng, tally = random.Random(14_004 + seed), Tally()
+    for _ in range(QUERIES):
+        tally.compare(selection.random_query(rng, shapes=("negation of a taken variable",)), partitions(rng))
+    assert tally.pairs >= 0.6 * QUERIES * PARTITIONS
+    assert tally.matched >= 0.02 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_non_overlapping_matches_need_no_table_of_completions(seed, monkeypatch):
     """The search has none where it would be too large, and over streams of adjacent rows. Of matches that end together the one that
     begins first is told, then the preferred one."""

@@ -6,11 +6,14 @@ ways needs more steps than it may take.
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import replace
 
 import pytest
 
+from sparkcep.engine.core import task
+from sparkcep.engine.core.kernel_loop import scratch
 from sparkcep.settings import DEFAULT
 from tests.property.in_process import run
 
@@ -57,3 +60,39 @@ def test_the_match_behind_runs_that_failed_is_found(grows):
     values = [1] * 40 + [5, 1] + [0] * 10
     found = run(clause, rows(values), settings=replace(DEFAULT, max_steps=STEPS), cuts=random.Random(1) if grows else None)
     assert [(row["a"], row["z"]) for row in found[0]] == [(16, 41)]
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_runs_that_a_waiting_negation_refuses_have_not_failed(grows, monkeypatch):
+    """The first row divides by zero, so neighbours are compared at candidate rows only, and the negation waits for the match's end.
+    The C refuses the matches of the first A, and not those of the second with equal ends."""
+    monkeypatch.setattr(task, "Limits", functools.partial(task.Limits, patience=0))
+    letters = [("x", 0, 0), ("d", 0, 1), ("a", 1, 1), ("c", 2, 1), ("a", 0, 1), *[("b", 0, 1)] * 3, *[("d", 0, 1)] * 3]
+    partition = [{"id": i, "s": s, "v": v, "w": w} for i, (s, v, w) in enumerate(letters)]
+    clause = (
+        "PARTITION BY p ORDER BY id MEASURES A.id AS a, B.id AS b, D.id AS d EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A ~C B D) WINDOW 100 "
+        "DEFINE A AS s = 'a', B AS s = 'b', C AS s = 'c' AND v > PREV(v), D AS s = 'd' AND (v + 10) / PREV(w) > 1"
+    )
+    found = run(clause, {0: partition}, cuts=random.Random(1) if grows else None)
+    assert found == {0: [{"a": 4, "b": b, "d": d} for b in (5, 6, 7) for d in (8, 9, 10)]}
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_rows_that_no_condition_needs_have_no_values_of_other_runs(grows, monkeypatch):
+    """Nothing of the match is needed after C, yet the mean of A goes on with the next A."""
+
+    def used(*arguments, **options):
+        found = scratch(*arguments, **options)
+        found.hi.fill(-1)
+        return found
+
+    monkeypatch.setattr("sparkcep.engine.match.gap_walk.scratch", used)
+    monkeypatch.setattr("sparkcep.engine.match.unfinished.scratch", used)
+    clause = "EVENT SELECTION SKIP TILL {} MATCH PATTERN (A+ B C A+ D) DEFINE A AS s = 'a', B AS s = 'b' AND STDDEV(A.v) > 1, C AS s = 'c', D AS s = 'd' AND D.v > LAST(A.v)"
+    values = {0: [{"id": i, "s": s, "v": v, "w": 1} for i, (s, v) in enumerate([("a", 1), ("a", 5), ("b", 1), ("c", 1), ("a", 3), ("d", 4), ("a", 1), ("a", 5), ("b", 1), ("c", 1), ("a", 3)])]}
+    cuts = random.Random(1) if grows else None
+    assert run(HEAD + clause.format("NEXT"), values, cuts=cuts) == {0: [{"a": 0, "z": 5}]}
+    assert run(HEAD + clause.format("ANY"), values, cuts=cuts) == {0: [{"a": 0, "z": 5}]}
+    if not grows:
+        shown = run(f"{HEAD}ONE ROW PER MATCH SHOW UNFINISHED MATCHES {clause.format('NEXT')}", values)
+        assert shown == {0: [{"a": 0, "z": 5}, {"a": 6, "z": 10}]}

@@ -38,6 +38,13 @@ def test_negations_equal_brute_force(seed):
         assert counts[what] > CLAUSES // 10, counts
 
 
+@pytest.mark.parametrize("seed", first(range(40), wider=1))
+def test_negations_of_taken_variables_equal_brute_force(seed):
+    counts = checked(4 + seed, CLAUSES // 2, ("negation of a taken variable",))
+    for what in ("start rows", "runs", "answers"):
+        assert counts[what] > 0, counts
+
+
 @pytest.mark.parametrize("seed", first(range(200), 1, wider=2))
 def test_sides_agree_with_brute_force(seed):
     counts = checked(seed, CLAUSES // 5, SIDED, ("sides", "answers"), strategy=selection.ANY)
@@ -102,7 +109,7 @@ FAULTS = [
     (trace.Search, "_intervals", "run.before.row, run.row", "run.before.row, run.row - 1"),
     (trace.Trace, "_search_all", "match.start >= at", "match.start > at"),
     (negation.Negations, "_found", "range(after + 1, before)", "range(after + 1, before - 1)"),
-    (machine.Machine, "value_between", "sorted([*taken, (row, self._variables[expression])])", "sorted(taken)"),
+    (machine.Machine, "value_between", "sorted([*taken, (row, own)])", "sorted(taken)"),
 ]  # fmt: skip
 
 

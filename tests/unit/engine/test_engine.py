@@ -16,7 +16,7 @@ from sparkcep.engine.factory import Engine, engine_for, match_batches, match_tab
 from sparkcep.engine.output.match_id import equal_keys, plain, plain_values
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
-from sparkcep.plan.plan import Plan
+from sparkcep.plan.plan import LETTERS, Plan
 from tests.selection import first
 from tests.support.caught import plainly
 
@@ -68,6 +68,16 @@ def test_programs_do_not_blow_up(pattern, most):
 def test_too_much_nested_counting_is_an_error():
     with pytest.raises(ClauseError, match="PATTERN_TOO_COMPLEX"):
         listing("((((A B){1000000} C){1000000} D){1000000} E){1000000}")
+
+
+def test_counters_may_use_nearly_all_bits_of_a_word():
+    """The states and the values of their counters are more than a word can number."""
+    choices = "(A | B) " * 1024
+    plan = plan_of(f"ORDER BY i MEASURES count(*) AS n PATTERN (((({choices}){{1,1000000}} C){{1,1000000}} D){{1,1000000}}) DEFINE C AS i = 1024, D AS i = 1025")
+    assert compile_pattern(plan.pattern, plan.variables).register_bits == 60
+    letters = [*[0] * 1024, 1, 2]  # of C and D
+    found = match_table(plan, pa.table({**{name: list(range(1026)) for name, _ in plan.inputs}, LETTERS: letters}))
+    assert found.num_rows == 1
 
 
 def test_too_many_ways_to_miss_variables_are_an_error():
