@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
 from sparkcep.clause import nodes
@@ -49,7 +47,7 @@ from sparkcep.plan.extend.unfinished import (
     unfinished_of,
     unread_clock_columns,
 )
-from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
+from sparkcep.plan.facts import distances, finished_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
 from sparkcep.plan.plan import Plan
@@ -205,9 +203,7 @@ def names(draft: Draft) -> Draft:
         scope = replace(scope, subsets=scope.subsets | {name: sequence.mask for name, sequence in sequences.items()}, sequences=sequences)
         check_objectives(clause, scope)
         scope = with_branches(clause, draft.plan, scope)
-    # conditions under ~ and in a side of & are evaluated on the finished match
-    negated = negated_in(draft.plan.pattern, draft.plan.without)
-    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
+    finished = finished_in(draft.plan.pattern, draft.plan.without)
     standard = not (clause.selection or clause.window or clause.approx or clause.pref or clause.changes)
     fixed = distances(draft.plan.pattern) if standard and clause.order_by else {}
     return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished, draft.settings.ansi, fixed))

@@ -484,15 +484,17 @@ class ConditionSplitter:
     def _paired(self, expr: Expr, variable: int, others: list[Row]):
         """A Spark function over the current row and one or two other rows of the match.
 
-        Spark computes it for every row so far, as an array whose last element is for no row (for two rows: row-major). The cost is
-        quadratic in the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
+        Spark computes it for every row that may be read, as an array whose last element is for no row (for two rows: row-major).
+        These are the rows so far, or all rows of the partition if the condition reads the finished match. The cost is quadratic in
+        the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
         """
         others.sort(key=lambda r: (r.which, r.mask, r.logical, r.physical))
         names = [f"__e{i}" for i in range(len(others))]
         bodies: dict[str, str] = {}
         text = self._lagged(expr, variable, dict(zip(others, names)), bodies)
         ahead = max(0, *(r.physical for r in others))
-        frame = f"ROWS BETWEEN UNBOUNDED PRECEDING AND {f'{ahead} FOLLOWING' if ahead else 'CURRENT ROW'}"
+        last = "UNBOUNDED FOLLOWING" if self.finished >> variable & 1 else f"{ahead} FOLLOWING" if ahead else "CURRENT ROW"
+        frame = f"ROWS BETWEEN UNBOUNDED PRECEDING AND {last}"
         struct = ", ".join(f"'{name}', {body}" for body, name in bodies.items())
         rows = f"array_append(collect_list(named_struct({struct})) OVER ({ORDER} {frame}), NULL)"
         number = self._over_order(ROW_NUMBER, expr)
