@@ -83,6 +83,8 @@ _SLOT_KINDS = (
     "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP".split()
 )
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
+# The first kind of DISTINCT that is a variance. That of a sample is 2 more, and a square root is 1 more.
+VARIANCE = 16
 FLOAT_COLUMN = 1 << 20  # added to the number of a column of floats, if a number may also be that of a column of integers
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()} | {"months": (1 << 31) - 1}
@@ -1137,12 +1139,17 @@ class ConditionCompiler:
         self._number(t, fn)
         if fn in ("sum", "avg"):
             return self._sum(fn, mask, t, where, keep, count)
-        if t.kind == "decimal" and t.precision > 15:  # beyond what a DOUBLE holds exactly
+        sample, root = int(fn.endswith("samp")), int(fn.startswith("stddev"))
+        # beyond 15 digits a DOUBLE does not hold a decimal exactly, and Spark compares the DOUBLEs for DISTINCT
+        if t.kind == "decimal" and (tree.distinct or t.precision > 15):
             where, t = _index(self.flts, (name, AS_DOUBLE)) + (1 << 20), DOUBLE
+        if tree.distinct:
+            self.op("DISTINCT", VARIANCE + 2 * sample + root, mask, where, keep)
+            return DOUBLE
         mean = self.slot("MEAN", mask, t.scale, where, keep, count)
         m2 = self.slot("M2", mask, t.scale, where, keep, mean)
         self.used.update((mean, m2))
-        self.op("STD", m2, count, int(fn.endswith("samp")), int(fn.startswith("stddev")))
+        self.op("STD", m2, count, sample, root)
         return DOUBLE
 
     def _by(self, tree: Extreme) -> Type:

@@ -27,7 +27,7 @@ import math
 
 import numpy as np
 
-from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP, SLOT
+from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP, SLOT, VARIANCE
 from sparkcep.kernels.jit.cache import inlined, kernel, separate
 from sparkcep.kernels.vm.clock_times import zoned
 from sparkcep.kernels.vm.decimal128 import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
@@ -122,12 +122,14 @@ def _power_of_ten(n):
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
     """Aggregate of the distinct values of the mask's rows so far.
 
-    ``kind`` is count (0; 8 for decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5).
+    ``kind`` is count (0; 8 for decimals in two words), integer sum (1), average (2), float sum (4), integer sum that wraps (5) or a
+    variance (from VARIANCE on).
 
-    Returns (integer sum, float sum, number of values, error).
+    Returns (integer sum, float sum or variance, number of values, error). The number for the variance of a sample is one less.
     """
     total_i = 0
     total_f = 0.0
+    mean = 0.0
     count = 0
     is_float = column >= FLOAT_COLUMN
     c = column - FLOAT_COLUMN if is_float else column
@@ -155,7 +157,12 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
         if seen:
             continue
         count += 1
-        if is_float:
+        if kind >= VARIANCE:
+            f = flts[c, i] if is_float else float(ints[c, i])
+            f -= mean
+            mean += f / float(count)
+            total_f += f * (f - f / float(count))
+        elif is_float:
             total_f += flts[c, i]
         elif kind != 0 and kind != 8:
             total_f += float(ints[c, i])
@@ -164,6 +171,12 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
                 if kind == 1 and add_overflows(total_i, x):
                     return 0, 0.0, 0, OVERFLOW
                 total_i += x
+    if kind >= VARIANCE:
+        count -= (kind >> 1) & 1
+        if count > 0:
+            total_f /= float(count)
+            if kind & 1 == 1:
+                total_f = math.sqrt(total_f)
     return total_i, total_f, count, 0
 
 
@@ -771,14 +784,12 @@ def scan(
                     if a == 0 or a == 8:
                         si[sp] = n
                     else:
-                        sn[sp] = 1 if n == 0 else 0
+                        sn[sp] = 1 if n <= 0 else 0
                         si[sp] = x
                         if a == 2:
                             sf[sp] = f / float(n) if n > 0 else 0.0
                         else:
                             sf[sp] = f
-
-
                 elif op == O_MATH:
                     if sn[sp] == 0:
                         if a <= 2 and a >= 1 and sf[sp] <= (0.0 if a == 1 else -1.0):

@@ -719,13 +719,14 @@ class ConditionSplitter:
         if not self._reads_rows(argument):
             value, rows = self._lower(argument, -1), self._of_rows("COUNT", mask, (), rest, False)
             some = ("call", ">", rows, _ZERO)
+            counted = _once(rows) if distinct else rows
             if name in ("MAX_BY", "MIN_BY") and len(arguments) == 2:
                 keyed = ("call", ">", self._aggregate_of(expr, "COUNT", mask, arguments[1:], rest), _ZERO)
                 return ("call", "if", keyed, value, _NULL)
             if name == "COUNT":
-                return ("call", "if", ("call", "isnull", value), _ZERO, ("call", "if", some, _ONE, _ZERO) if distinct else rows)
+                return ("call", "if", ("call", "isnull", value), _ZERO, counted)
             if name == "COUNT_IF":
-                return ("call", "if", value, rows, _ZERO)
+                return ("call", "if", value, counted, _ZERO)
             if name in ("MIN", "MAX", "BOOL_AND", "BOOL_OR", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE") or (name == "SUM" and distinct):
                 return ("call", "if", some, value, _NULL)
             if name == "SUM":
@@ -836,6 +837,8 @@ class ConditionSplitter:
 
     def _of_rows(self, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], distinct: bool) -> tuple:
         """An aggregate over values of the rows. ``arguments`` is empty for ``*``."""
+        if name == "COUNT_IF" and distinct:
+            return _once(self._of_rows(name, mask, arguments, conditions, False))
         if name == "COUNT_IF":
             name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
         text = self._row_text(arguments[0]) if arguments else None
@@ -1032,6 +1035,11 @@ def _spoken(expr: Expr) -> str:
 def _chain(operator: str, trees: Iterable[tuple]) -> tuple:
     """The trees (at least one), joined by an operator."""
     return reduce(lambda left, right: ("call", operator, left, right), trees)
+
+
+def _once(rows: tuple) -> tuple:
+    """1 if a count is above 0, else 0: the count of the distinct values among equal ones."""
+    return ("call", "cast", ("call", "if", ("call", ">", rows, _ZERO), _ONE, _ZERO), Lit("lit", "type", "bigint"))
 
 
 def _negate(expr: Expr, tree):
