@@ -51,6 +51,7 @@ from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import (
     ALL_ROWS,
+    SUMS,
     TOTAL,
     At,
     Checked,
@@ -96,7 +97,7 @@ _DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
 # calls that fail for some values under ANSI; _EXACT are those that fail for exact numbers only
-_EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL])
+_EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL, SUMS])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
 _FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
 _NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff", TOTAL]) | _DIVISIONS  # NULL if an operand is NULL
@@ -575,6 +576,8 @@ class ConditionCompiler:
             return self._arithmetic(name, *args)
         if name == TOTAL:
             return self._total(*args)
+        if name == SUMS:
+            return self._sums(args)
         if name in ("not", "isnull", "istrue", "isfalse"):
             t = self.emit(args[0])
             if name != "isnull" and t.kind not in ("boolean", "null"):
@@ -887,6 +890,33 @@ class ConditionCompiler:
             self._widen(self.emit(side))
         self.op("ADDW", 0, a.scale - b.scale, 0, 2 * a.precision + 1)
         return a
+
+    def _sums(self, args: tuple) -> Type:
+        """Emits the total of sums, NULL if all of them are. Its type is theirs: + would cut decimal places of 38 digits."""
+        target = NULL
+        for arg in args:
+            target = self.common(target, self.tree_type(arg), "SUM")
+        self._convert(self.emit(args[0]), target)
+        for arg in args[1:]:
+            first = self.op("JNULL")
+            self._convert(self.emit(arg), target)
+            none = self.op("JNULL")
+            if target.is_float:
+                self.op("ADDF")
+            elif target.is_wide:
+                self.op("ADDW", 0, 0, 0, 2 * target.precision + int(self.ansi))
+            else:
+                self.op("ADDI", _LIMITS.get(target.kind, _MOST), int(self.ansi or target.is_interval))
+            ends = [self.op("JUMP")]
+            self.code[first][1] = len(self.code)
+            self.op("POP")
+            self._convert(self.emit(arg), target)
+            ends.append(self.op("JUMP"))
+            self.code[none][1] = len(self.code)
+            self.op("POP")
+            for at in ends:
+                self.code[at][1] = len(self.code)
+        return target
 
     def _widen(self, t: Type) -> None:
         """Makes a two-word number of the number on top of the stack."""

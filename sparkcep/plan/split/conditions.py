@@ -671,19 +671,17 @@ class ConditionSplitter:
         whole = name == "COUNT" and not distinct and bare and not any(f.span.start >= c.span.start for f in labels for c in conditions)
         if whole:  # every row has a label
             return self._of_rows("COUNT", mask, (), conditions, False)
-        chosen, counts = [], []
+        chosen = []
         for v, label in enumerate(self.scope.variables):
             if mask >> v & 1:
                 self._labels.update({f.span: label for f in labels})
-                count = self._of_rows("COUNT", 1 << v, () if bare else arguments, conditions, False)
+                found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), _ZERO) if bare else None
                 if distinct:
-                    chosen.append(("call", "if", ("call", ">", count, _ZERO), _ONE, _ZERO))
+                    chosen.append(("call", "if", found, _ONE, _ZERO))
                 elif bare:
-                    found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), _ZERO)
                     chosen.append(("call", "if", found, Lit("lit", "string", label), _NULL))
                 else:
                     chosen.append(self._of_rows(name, 1 << v, arguments, conditions, False))
-                counts.append(count)
         for f in labels:
             self._labels.pop(f.span, None)
         if len(chosen) == 1:
@@ -691,9 +689,7 @@ class ConditionSplitter:
         if name in ("COUNT", "COUNT_IF"):
             return _chain("+", chosen)
         if name == "SUM":
-            total = _chain("+", (("call", "coalesce", c, _ZERO) for c in chosen))
-            some = ("call", ">", _chain("+", counts), _ZERO)
-            return ("call", "if", some, total, _NULL)
+            return ("call", records.SUMS, *chosen)
         return ("call", "least" if name in ("MIN", "BOOL_AND") else "greatest", *chosen)
 
     def _over_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
