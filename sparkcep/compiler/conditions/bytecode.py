@@ -1077,7 +1077,10 @@ class ConditionCompiler:
 
         Overflow is an error (ANSI), NULL (TRY_CAST) or wraps (ANSI off).
         """
-        return self.cast_top(self.emit(tree), text, trying)
+        found = self.emit(tree)
+        if text == "int" and isinstance(tree, Running) and tree.function == "count":
+            return INT  # a match has fewer than 2**31 rows, and analyses of counts look for a count beside a constant
+        return self.cast_top(found, text, trying)
 
     def cast_top(self, t: Type, text: str, trying: bool = False) -> Type:
         """Casts the value on top of the stack, of type ``t``, like CAST or (``trying``) TRY_CAST."""

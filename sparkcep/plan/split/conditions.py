@@ -651,10 +651,11 @@ class ConditionSplitter:
             distinct, inner = True, inner.args[0].bare()
         if inner is None or inner.op != "call" or inner.value not in _LISTS:
             return None
-        flags = inner.flags
-        if _OF_LISTS[expr.value] == "COUNT" and (distinct or inner.value == "COLLECT_SET"):
+        name, flags = _OF_LISTS[expr.value], inner.flags
+        if name == "COUNT" and (distinct or inner.value == "COLLECT_SET"):
             flags = flags | {"distinct"}
-        return self._aggregate(replace(inner, value=_OF_LISTS[expr.value], flags=flags))
+        found = self._aggregate(replace(inner, value=name, flags=flags))
+        return ("call", "cast", found, Lit("lit", "type", "int")) if name == "COUNT" else found  # a size is an INT
 
     def _over_labels(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
         """An aggregate whose argument or filter contains CLASSIFIER.
