@@ -74,14 +74,14 @@ CLSSLOT I2F SCALE EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
-PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH JNULL FAIL
+PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH FITS JNULL FAIL
 WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
 LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
 _SLOT_KINDS = (
-    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP".split()
+    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP SUMOVER".split()
 )
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
 # The first kind of DISTINCT that is a variance. That of a sample is 2 more, and a square root is 1 more.
@@ -1227,8 +1227,11 @@ class ConditionCompiler:
             assert (high, top) == (low + 1, low + 2)
             self._load_words(low, high, count, int(self.ansi))
         else:
-            wraps = t.is_integer and not self.ansi  # like Spark's sum of BIGINT; a sum of intervals or decimals never wraps
-            self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
+            total = self.slot("SUMI", mask, 0, where, keep, count)
+            self.op("SLOTI", total, count)
+            # without ANSI a sum of BIGINT wraps, as in Spark; 2**31 values of other types do not overflow
+            if t.kind == "interval" or (t.kind == "bigint" and self.ansi):
+                self.op("FITS", self.slot("SUMOVER", mask, 0, where, keep, total))
         if fn == "avg":
             # intervals, too, are divided and rounded half up
             result = bounded(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t

@@ -34,8 +34,6 @@ from sparkcep.kernels.vm.decimal128 import DIVIDE_BY_ZERO, OVERFLOW, compared, i
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of :func:`scan`
 FAILED = -1_000_000  # errors: this minus the number of the expression that Spark failed to compute
-WRAPS = 1  # of a slot with an integer sum: it wraps, as ANSI is off
-
 _globals = globals()
 for _name, _value in OP.items():
     _globals["O_" + _name] = _value
@@ -289,7 +287,6 @@ def scan(
                 q += 1
                 continue
             break
-        bad = 0
         if mode != CLEAR:
             labels[q] = label
             fresh_start = q == begin
@@ -348,10 +345,11 @@ def scan(
                     x = ints[column, q]
                     f = float(x)
                 if kind == K_SUMI:
-                    if slots[k, 2] != WRAPS and add_overflows(hi[q, k], x):
-                        bad = OVERFLOW
-                        break
                     hi[q, k] = np.int64(np.uint64(hi[q, k]) + np.uint64(x))
+                elif kind == K_SUMOVER:
+                    # The sum in the slot ``helper`` wraps. It is exact if it wrapped as often upward as downward.
+                    if not fresh_start and add_overflows(hi[prior, helper], x):
+                        hi[q, k] += 1 if x > 0 else -1
                 elif kind == K_SUMF:
                     hf[q, k] += f
                 elif kind == K_MINI:
@@ -401,9 +399,6 @@ def scan(
                         hi[q, k] = 1 - (fnull[at - FLOAT_COLUMN, q] if at >= FLOAT_COLUMN else inull[at, q])
                     else:
                         hi[q, k] = variable
-
-            if bad < 0:
-                return q - first, bad
         if entry >= 0:
             # ---- The condition.
             pc = entry
@@ -932,6 +927,10 @@ def scan(
                                 got = OVERFLOW
                                 break
                             sn[sp] = 1
+                elif op == O_FITS:
+                    if sn[sp] == 0 and hi[view, a] != 0:
+                        got = OVERFLOW
+                        break
                 elif op == O_PAIRH:
                     si[up + sp] = pair_ints[si[up + sp] + pair_starts[a, q] - pair_starts[b, q]]
                 elif op >= O_LOCAL:
