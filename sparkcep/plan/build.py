@@ -71,6 +71,7 @@ from sparkcep.plan.records import (
 )
 from sparkcep.plan.scope import ENDINGS, PRIOR, STATUSES, Inputs, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter, looks_at_match, reads_labels
+from sparkcep.plan.split.fallible import shielded
 from sparkcep.plan.split.measures import MeasureSplitter
 from sparkcep.settings import DEFAULT, Settings
 
@@ -301,7 +302,7 @@ def conditions(draft: Draft) -> Draft:
 def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
     clause, ids = draft.clause, draft.scope.ids
     seen: set[str] = set()
-    letters, found, places = [], [], []
+    rows, found, places = {}, [], []
     for define in clause.defines:
         name = define.variable.lower()
         if name not in ids:
@@ -314,13 +315,15 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
         seen.add(name)
         local, others, spans = draft.splitter.split(define.condition, ids[name], implied)
         if local:
-            letters.append(Letter(ids[name], len(letters), local))
+            rows[ids[name]] = local
         if others:
             found.append(Condition(ids[name], tuple(others)))
             for span in dict.fromkeys([define.condition.span, *spans]):
                 places.append(ConditionPlace(ids[name], *position(clause.text, span.start), span.of(clause.text)[:40]))
     ordered = draft.splitter.ordered_inputs()
-    return draft.with_(letters=tuple(letters), conditions=tuple(found), places=tuple(places), ordered_inputs=ordered, failing=draft.splitter.failing())
+    texts = shielded(list(rows.values()), draft.settings.ansi, draft.scope.row_text)
+    letters = tuple(Letter(variable, bit, text) for bit, (variable, text) in enumerate(zip(rows, texts)))
+    return draft.with_(letters=letters, conditions=tuple(found), places=tuple(places), ordered_inputs=ordered, failing=draft.splitter.failing())
 
 
 def conjunction(draft: Draft) -> Draft:

@@ -127,7 +127,7 @@ class ConditionSplitter:
     def _dependent(self, expr: Expr, message: str) -> ClauseError:
         return self.scope.error(expr, "MATCH_DEPENDENT_EXPRESSION", message, UNSUPPORTED)
 
-    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list, list[Span]]:
+    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[list[fallible.RowPart], list, list[Span]]:
         """Splits the condition of a variable.
 
         Args:
@@ -136,14 +136,15 @@ class ConditionSplitter:
             implied: conjuncts that hold whenever a column is not NULL, with the column as text.
 
         Returns:
-            The row-local SQL text or "", the trees of the other top-level conjuncts, and the places of these conjuncts.
+            The row-local top-level conjuncts, the trees of the other ones, and the places of these other ones.
         """
         self.scope.check_semantics(condition)
         self._check_boolean(condition.bare(), variable)
-        rows, others, spans = [], [], []
+        rows: list[fallible.RowPart] = []
+        others, spans = [], []
         for conjunct in conjuncts(condition):
             if conjunct.span in implied:
-                rows.append(f"({implied[conjunct.span]} IS NOT NULL)")
+                rows.append(fallible.RowPart(f"({implied[conjunct.span]} IS NOT NULL)"))
                 continue
             refs = self._rows(conjunct, variable)
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct)):
@@ -151,15 +152,15 @@ class ConditionSplitter:
                 if others and fallible.computes(conjunct, self.ansi):
                     # earlier conjuncts, which Spark does not compute, may exclude the rows on which this one fails
                     catcher = self._catcher(conjunct)
-                    rows.append(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})")
+                    rows.append(fallible.RowPart(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})"))
                     others.append(self._checked(conjunct, text, lambda column: records.Here("col", column)))
                     spans.append(conjunct.span)
                 else:
-                    rows.append(text)
+                    rows.append(fallible.RowPart(text, conjunct))
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
                 spans.append(conjunct.span)
-        return " AND ".join(rows), others, spans
+        return rows, others, spans
 
     def over_rows(self, expr: Expr, variable: int) -> str | None:
         """The text of an expression over a row and its physical neighbours. None if it reads other rows of the match.
