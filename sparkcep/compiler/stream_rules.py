@@ -30,7 +30,7 @@ from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.reach import Reach, back_of_measures, looks_ahead
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
-from sparkcep.plan.split.fallible import spoken, untyped
+from sparkcep.plan.split.fallible import plainest, spoken
 
 IDLE = "sparkcep.stream.idleTimeout"
 NEEDED, ALL_NEEDED = "__needed", "true"  # among a statement's texts: the condition of rows that reach the search, as in StreamMark.java
@@ -292,7 +292,7 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         texts: the same expressions in the second plan.
     """
     found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # an empty member may be missing
-    for name in (name for name in texts if name != NEEDED and untyped(texts_before.get(name, "")) != untyped(texts[name])):
+    for name in (name for name in texts if name != NEEDED and plainest(texts_before.get(name, "")) != plainest(texts[name])):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
     was = before.get("zone")
@@ -362,7 +362,7 @@ def _listed(plan: dict, before: dict) -> list:
     rest = {name: value for name, value in plan["ranking"].items() if name not in ("place", "overall", *computed)}  # OVERALL is compared apart
     if rest.get("terms"):
         rest.pop("scored", None)  # how the terms are added, which older versions did not write
-    return [_placeless(plan["leaves"]), _placeless(rest), [untyped(text) for text in texts] if before["ranking"]["score"] else []]
+    return [_placeless(plan["leaves"]), _placeless(rest), [plainest(text) for text in texts] if before["ranking"]["score"] else []]
 
 
 def _kinds(plan: dict) -> set[str]:

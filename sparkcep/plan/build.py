@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
 from sparkcep.clause import nodes
@@ -49,7 +47,7 @@ from sparkcep.plan.extend.unfinished import (
     unfinished_of,
     unread_clock_columns,
 )
-from sparkcep.plan.facts import distances, negated_in, trees_of, variables_in
+from sparkcep.plan.facts import distances, finished_in, trees_of, variables_in
 from sparkcep.plan.limits import MAX_PERMUTE, MAX_VARIABLES
 from sparkcep.plan.options import check_options, common_unit, selection, slide_of, windows
 from sparkcep.plan.plan import Plan
@@ -73,6 +71,7 @@ from sparkcep.plan.records import (
 )
 from sparkcep.plan.scope import ENDINGS, PRIOR, STATUSES, Inputs, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter, looks_at_match, reads_labels
+from sparkcep.plan.split.fallible import shielded
 from sparkcep.plan.split.measures import MeasureSplitter
 from sparkcep.settings import DEFAULT, Settings
 
@@ -205,9 +204,7 @@ def names(draft: Draft) -> Draft:
         scope = replace(scope, subsets=scope.subsets | {name: sequence.mask for name, sequence in sequences.items()}, sequences=sequences)
         check_objectives(clause, scope)
         scope = with_branches(clause, draft.plan, scope)
-    # conditions under ~ and in a side of & are evaluated on the finished match
-    negated = negated_in(draft.plan.pattern, draft.plan.without)
-    finished = reduce(or_, (variables_in(part) for part in walk(draft.plan.pattern) if part[0] == "and"), reduce(or_, negated.values(), 0))
+    finished = finished_in(draft.plan.pattern, draft.plan.without)
     standard = not (clause.selection or clause.window or clause.approx or clause.pref or clause.changes)
     fixed = distances(draft.plan.pattern) if standard and clause.order_by else {}
     return replace(draft, scope=scope, splitter=ConditionSplitter(scope, draft.inputs, bool(clause.order_by), finished, draft.settings.ansi, fixed))
@@ -306,7 +303,7 @@ def conditions(draft: Draft) -> Draft:
 def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
     clause, ids = draft.clause, draft.scope.ids
     seen: set[str] = set()
-    letters, found, places = [], [], []
+    rows, found, places = {}, [], []
     for define in clause.defines:
         name = define.variable.lower()
         if name not in ids:
@@ -319,13 +316,15 @@ def _split(draft: Draft, implied: Mapping[Span, str]) -> Draft:
         seen.add(name)
         local, others, spans = draft.splitter.split(define.condition, ids[name], implied)
         if local:
-            letters.append(Letter(ids[name], len(letters), local))
+            rows[ids[name]] = local
         if others:
             found.append(Condition(ids[name], tuple(others)))
             for span in dict.fromkeys([define.condition.span, *spans]):
                 places.append(ConditionPlace(ids[name], *position(clause.text, span.start), span.of(clause.text)[:40]))
     ordered = draft.splitter.ordered_inputs()
-    return draft.with_(letters=tuple(letters), conditions=tuple(found), places=tuple(places), ordered_inputs=ordered, failing=draft.splitter.failing())
+    texts = shielded(list(rows.values()), draft.settings.ansi, draft.scope.row_text)
+    letters = tuple(Letter(variable, bit, text) for bit, (variable, text) in enumerate(zip(rows, texts)))
+    return draft.with_(letters=letters, conditions=tuple(found), places=tuple(places), ordered_inputs=ordered, failing=draft.splitter.failing())
 
 
 def conjunction(draft: Draft) -> Draft:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import count, permutations
+from itertools import chain, count, permutations
 from math import factorial
 from operator import or_
 from typing import NamedTuple
@@ -232,6 +232,12 @@ def negated_in(pattern: tuple, groups: tuple[Without, ...]) -> dict[int, int]:
     """
     found = {part[1]: 1 << part[1] for part in walk(pattern) if part[0] == "not"}
     return found | {group.variable: variables_in(group.pattern) for group in groups if group.variable in found}
+
+
+def finished_in(pattern: tuple, groups: tuple[Without, ...]) -> int:
+    """The mask of the variables whose conditions read the finished match: those under ``~``, and those in a side of ``&``."""
+    sides = (variables_in(part) for part in walk(pattern) if part[0] == "and")
+    return reduce(or_, chain(sides, negated_in(pattern, groups).values()), 0)
 
 
 def first_variables(pattern: tuple) -> int:

@@ -23,6 +23,7 @@ from sparkcep.plan.limits import MAX_CELLS, MAX_PERMUTE, MAX_TREE, MAX_VARIABLES
 from sparkcep.plan.options import common_unit
 from sparkcep.plan.records import (
     OF_COLUMN,
+    SUMS,
     WAY,
     Aggregate,
     Approx,
@@ -179,7 +180,7 @@ _PATTERNS = {
     "permute": (1, MAX_PERMUTE),
 }  # fmt: skip
 _CALLS = {
-    **dict.fromkeys(("and", "or", "coalesce", "greatest", "least"), (1, _MANY)), **dict.fromkeys(("not", "isnull", "istrue", "isfalse", "exact", "isnan", *MATH_CALLS), (1, 1)),
+    **dict.fromkeys(("and", "or", "coalesce", "greatest", "least", SUMS), (1, _MANY)), **dict.fromkeys(("not", "isnull", "istrue", "isfalse", "exact", "isnan", *MATH_CALLS), (1, 1)),
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "div", "pmod", "pow", "atan2", "hypot", "datediff", "cast", "try_cast"), (2, 2)),
     **dict.fromkeys(("neg", "abs", "sign", "sqrt", "exp", "ln", "log10", "floor", "ceil"), (1, 1)), "round": (1, 2), "if": (3, _MANY),
 }  # fmt: skip

@@ -664,6 +664,7 @@ class Checked(NamedTuple):
 
 
 TOTAL = "total"  # the operator of a tree that adds a value to the register of a sum
+SUMS = "sums"  # the function of a tree that adds sums of one type and leaves out those that are NULL
 
 
 class Lit(NamedTuple):

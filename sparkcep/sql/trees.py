@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkcep.plan.records import TOTAL
+from sparkcep.plan.records import SUMS, TOTAL
 
 
 def call_text(name: str, texts: Sequence[str]) -> str:
@@ -26,6 +26,9 @@ def call_text(name: str, texts: Sequence[str]) -> str:
             return f"({texts[0]} IS {name[2:].upper()})"
         case "cast" | "try_cast":
             return f"{name}({texts[0]} AS {texts[1]})"
+        case _ if name == SUMS:
+            total = " + ".join(f"coalesce({text}, 0)" for text in texts)
+            return f"CASE WHEN coalesce({', '.join(texts)}) IS NULL THEN NULL ELSE {total} END"
     if len(texts) == 2 and (not name[0].isalpha() or name == "div"):
         return f"({texts[0]} {name} {texts[1]})"
     return f"{name}({', '.join(texts)})"

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.split.fallible import unshielded
 
 _BEGIN = re.compile(r"CASE WHEN (?:(?:NOT )?\((?:(?!CASE WHEN).)*?\) (?:AND|OR) )?try_add\(")
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\bCASE\b|\bEND\b|[()]")
@@ -34,7 +35,7 @@ def plainly(text: str) -> str:
         end = _close(text, then.end(), "CASE", "END")
         inside = text[then.end() : end - len("END")].strip() if then[1] else "NULL"
         text = text[: begin.start()] + inside + text[end:]
-    return text
+    return unshielded(text)
 
 
 def _close(text: str, at: int, opening: str, closing: str) -> int:

@@ -51,6 +51,7 @@ from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import (
     ALL_ROWS,
+    SUMS,
     TOTAL,
     At,
     Checked,
@@ -73,16 +74,18 @@ CLSSLOT I2F SCALE EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
-PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH JNULL FAIL
+PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH FITS JNULL FAIL
 WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
 LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
 
 _SLOT_KINDS = (
-    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP".split()
+    "LAST FIRST LABELLAST BYLABEL LABELFIRST COUNT SUMI SUMF MINI MAXI MINF MAXF MEAN M2 SUMLOW SUMHIGH EXTREME BYI BYF BYSOME SUMTOP SUMOVER".split()
 )
 SLOT = {name: i for i, name in enumerate(_SLOT_KINDS)}
+# The first kind of DISTINCT that is a variance. That of a sample is 2 more, and a square root is 1 more.
+VARIANCE = 16
 FLOAT_COLUMN = 1 << 20  # added to the number of a column of floats, if a number may also be that of a column of integers
 
 _LIMITS = {k: (1 << (b - 1)) - 1 for k, b in INT_BITS.items()} | {"months": (1 << 31) - 1}
@@ -94,7 +97,7 @@ _DATE, _STAMPS = Type("date"), ("timestamp", "timestamp_ntz")
 _COMPARE = {"=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "<=>": "NS"}
 _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow": "POW", "atan2": "ATAN2", "hypot": "HYPOT"}
 # calls that fail for some values under ANSI; _EXACT are those that fail for exact numbers only
-_EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL])
+_EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL, SUMS])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
 _FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
 _NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff", TOTAL]) | _DIVISIONS  # NULL if an operand is NULL
@@ -573,6 +576,8 @@ class ConditionCompiler:
             return self._arithmetic(name, *args)
         if name == TOTAL:
             return self._total(*args)
+        if name == SUMS:
+            return self._sums(args)
         if name in ("not", "isnull", "istrue", "isfalse"):
             t = self.emit(args[0])
             if name != "isnull" and t.kind not in ("boolean", "null"):
@@ -886,6 +891,33 @@ class ConditionCompiler:
         self.op("ADDW", 0, a.scale - b.scale, 0, 2 * a.precision + 1)
         return a
 
+    def _sums(self, args: tuple) -> Type:
+        """Emits the total of sums, NULL if all of them are. Its type is theirs: + would cut decimal places of 38 digits."""
+        target = NULL
+        for arg in args:
+            target = self.common(target, self.tree_type(arg), "SUM")
+        self._convert(self.emit(args[0]), target)
+        for arg in args[1:]:
+            first = self.op("JNULL")
+            self._convert(self.emit(arg), target)
+            none = self.op("JNULL")
+            if target.is_float:
+                self.op("ADDF")
+            elif target.is_wide:
+                self.op("ADDW", 0, 0, 0, 2 * target.precision + int(self.ansi))
+            else:
+                self.op("ADDI", _LIMITS.get(target.kind, _MOST), int(self.ansi or target.is_interval))
+            ends = [self.op("JUMP")]
+            self.code[first][1] = len(self.code)
+            self.op("POP")
+            self._convert(self.emit(arg), target)
+            ends.append(self.op("JUMP"))
+            self.code[none][1] = len(self.code)
+            self.op("POP")
+            for at in ends:
+                self.code[at][1] = len(self.code)
+        return target
+
     def _widen(self, t: Type) -> None:
         """Makes a two-word number of the number on top of the stack."""
         if not t.is_wide:
@@ -1045,7 +1077,10 @@ class ConditionCompiler:
 
         Overflow is an error (ANSI), NULL (TRY_CAST) or wraps (ANSI off).
         """
-        return self.cast_top(self.emit(tree), text, trying)
+        found = self.emit(tree)
+        if text == "int" and isinstance(tree, Running) and tree.function == "count":
+            return INT  # a match has fewer than 2**31 rows, and analyses of counts look for a count beside a constant
+        return self.cast_top(found, text, trying)
 
     def cast_top(self, t: Type, text: str, trying: bool = False) -> Type:
         """Casts the value on top of the stack, of type ``t``, like CAST or (``trying``) TRY_CAST."""
@@ -1137,12 +1172,17 @@ class ConditionCompiler:
         self._number(t, fn)
         if fn in ("sum", "avg"):
             return self._sum(fn, mask, t, where, keep, count)
-        if t.kind == "decimal" and t.precision > 15:  # beyond what a DOUBLE holds exactly
+        sample, root = int(fn.endswith("samp")), int(fn.startswith("stddev"))
+        # beyond 15 digits a DOUBLE does not hold a decimal exactly, and Spark compares the DOUBLEs for DISTINCT
+        if t.kind == "decimal" and (tree.distinct or t.precision > 15):
             where, t = _index(self.flts, (name, AS_DOUBLE)) + (1 << 20), DOUBLE
+        if tree.distinct:
+            self.op("DISTINCT", VARIANCE + 2 * sample + root, mask, where, keep)
+            return DOUBLE
         mean = self.slot("MEAN", mask, t.scale, where, keep, count)
         m2 = self.slot("M2", mask, t.scale, where, keep, mean)
         self.used.update((mean, m2))
-        self.op("STD", m2, count, int(fn.endswith("samp")), int(fn.startswith("stddev")))
+        self.op("STD", m2, count, sample, root)
         return DOUBLE
 
     def _by(self, tree: Extreme) -> Type:
@@ -1187,8 +1227,11 @@ class ConditionCompiler:
             assert (high, top) == (low + 1, low + 2)
             self._load_words(low, high, count, int(self.ansi))
         else:
-            wraps = t.is_integer and not self.ansi  # like Spark's sum of BIGINT; a sum of intervals or decimals never wraps
-            self.op("SLOTI", self.slot("SUMI", mask, int(wraps), where, keep, count), count)
+            total = self.slot("SUMI", mask, 0, where, keep, count)
+            self.op("SLOTI", total, count)
+            # without ANSI a sum of BIGINT wraps, as in Spark; 2**31 values of other types do not overflow
+            if t.kind == "interval" or (t.kind == "bigint" and self.ansi):
+                self.op("FITS", self.slot("SUMOVER", mask, 0, where, keep, total))
         if fn == "avg":
             # intervals, too, are divided and rounded half up
             result = bounded(t.precision + 4, t.scale + 4) if t.kind == "decimal" else t

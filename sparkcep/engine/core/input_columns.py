@@ -13,6 +13,7 @@ import pyarrow as pa
 from sparkcep.columns.types import type_of
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.plan.extend import arcs
+from sparkcep.plan.facts import finished_in
 from sparkcep.plan.json import marked, wrong
 from sparkcep.plan.limits import Column
 from sparkcep.plan.plan import LETTERS, Plan
@@ -97,17 +98,19 @@ _KINDS: dict[str, Callable[[pa.DataType], bool]] = {
 def check_pairs(plan: Plan, chunk: Chunk) -> None:
     """Raises ClauseError if a row number that selects an array element lies outside its array.
 
-    The array of a row has an element for each row of the partition up to it, or up to some rows after it. One more element is for
-    no row. For two rows the array has an element for each pair.
+    The array of a row has an element for each row of the partition up to it, or up to some rows after it. A condition that reads
+    the finished match needs an element for every row of the partition. One more element is for no row. For two rows the array has
+    an element for each pair.
     """
     if not chunk.rows:
         return
-    part = np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets))
-    for pair in {tree for condition in plan.conditions for whole in condition.trees for tree in walk(whole) if isinstance(tree, Pair)}:
+    part, finished = np.repeat(np.arange(chunk.parts), np.diff(chunk.offsets)), finished_in(plan.pattern, plan.without)
+    pairs = {(tree, finished >> variable & 1) for variable, trees in plan.conditions for whole in trees for tree in walk(whole) if isinstance(tree, Pair)}
+    for pair, whole in pairs:
         numbers, values = chunk.columns[pair.number], chunk.columns[pair.column]
         found, sizes = np.asarray(numbers.fill_null(0)).astype(np.int64), np.diff(np.asarray(values.offsets, dtype=np.int64))
         sides = sizes if len(pair.rows) == 1 else np.rint(np.sqrt(sizes)).astype(np.int64)
-        ahead = min(max(0, *(row.physical for row in pair.rows)), chunk.rows)
+        ahead = chunk.rows if whole else min(max(0, *(row.physical for row in pair.rows)), chunk.rows)
         # numbers ascend, so the last row that may be looked at has the largest number
         last = np.minimum(np.arange(chunk.rows) + ahead, chunk.offsets[part + 1] - 1)
         falls = (np.diff(found) <= 0) & (np.diff(part) == 0)

@@ -27,15 +27,13 @@ import math
 
 import numpy as np
 
-from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP, SLOT
+from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP, SLOT, VARIANCE
 from sparkcep.kernels.jit.cache import inlined, kernel, separate
 from sparkcep.kernels.vm.clock_times import zoned
 from sparkcep.kernels.vm.decimal128 import DIVIDE_BY_ZERO, OVERFLOW, compared, is_sum, summed, wide
 
 MAP, SEARCH, EXTEND, CLEAR = range(4)  # modes of :func:`scan`
 FAILED = -1_000_000  # errors: this minus the number of the expression that Spark failed to compute
-WRAPS = 1  # of a slot with an integer sum: it wraps, as ANSI is off
-
 _globals = globals()
 for _name, _value in OP.items():
     _globals["O_" + _name] = _value
@@ -123,12 +121,14 @@ def _power_of_ten(n):
 def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, fnull):
     """Aggregate of the distinct values of the mask's rows so far.
 
-    ``kind`` is count (0; 8 for decimals in two words), integer sum (1), average (2), float sum (4) or integer sum that wraps (5).
+    ``kind`` is count (0; 8 for decimals in two words), integer sum (1), average (2), float sum (4), integer sum that wraps (5) or a
+    variance (from VARIANCE on).
 
-    Returns (integer sum, float sum, number of values, error).
+    Returns (integer sum, float sum or variance, number of values, error). The number for the variance of a sample is one less.
     """
     total_i = 0
     total_f = 0.0
+    mean = 0.0
     count = 0
     is_float = column >= FLOAT_COLUMN
     c = column - FLOAT_COLUMN if is_float else column
@@ -156,7 +156,12 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
         if seen:
             continue
         count += 1
-        if is_float:
+        if kind >= VARIANCE:
+            f = flts[c, i] if is_float else float(ints[c, i])
+            f -= mean
+            mean += f / float(count)
+            total_f += f * (f - f / float(count))
+        elif is_float:
             total_f += flts[c, i]
         elif kind != 0 and kind != 8:
             total_f += float(ints[c, i])
@@ -165,6 +170,12 @@ def _distinct(kind, mask, column, keep, begin, pos, labels, ints, flts, inull, f
                 if kind == 1 and add_overflows(total_i, x):
                     return 0, 0.0, 0, OVERFLOW
                 total_i += x
+    if kind >= VARIANCE:
+        count -= (kind >> 1) & 1
+        if count > 0:
+            total_f /= float(count)
+            if kind & 1 == 1:
+                total_f = math.sqrt(total_f)
     return total_i, total_f, count, 0
 
 
@@ -277,7 +288,6 @@ def scan(
                 q += 1
                 continue
             break
-        bad = 0
         if mode != CLEAR:
             labels[q] = label
             fresh_start = q == begin
@@ -336,10 +346,11 @@ def scan(
                     x = ints[column, q]
                     f = float(x)
                 if kind == K_SUMI:
-                    if slots[k, 2] != WRAPS and add_overflows(hi[q, k], x):
-                        bad = OVERFLOW
-                        break
                     hi[q, k] = np.int64(np.uint64(hi[q, k]) + np.uint64(x))
+                elif kind == K_SUMOVER:
+                    # The sum in the slot ``helper`` wraps. It is exact if it wrapped as often upward as downward.
+                    if not fresh_start and add_overflows(hi[prior, helper], x):
+                        hi[q, k] += 1 if x > 0 else -1
                 elif kind == K_SUMF:
                     hf[q, k] += f
                 elif kind == K_MINI:
@@ -389,9 +400,6 @@ def scan(
                         hi[q, k] = 1 - (fnull[at - FLOAT_COLUMN, q] if at >= FLOAT_COLUMN else inull[at, q])
                     else:
                         hi[q, k] = variable
-
-            if bad < 0:
-                return q - first, bad
         if entry >= 0:
             # ---- The condition.
             pc = entry
@@ -772,14 +780,12 @@ def scan(
                     if a == 0 or a == 8:
                         si[sp] = n
                     else:
-                        sn[sp] = 1 if n == 0 else 0
+                        sn[sp] = 1 if n <= 0 else 0
                         si[sp] = x
                         if a == 2:
                             sf[sp] = f / float(n) if n > 0 else 0.0
                         else:
                             sf[sp] = f
-
-
                 elif op == O_MATH:
                     if sn[sp] == 0:
                         if a <= 2 and a >= 1 and sf[sp] <= (0.0 if a == 1 else -1.0):
@@ -922,6 +928,10 @@ def scan(
                                 got = OVERFLOW
                                 break
                             sn[sp] = 1
+                elif op == O_FITS:
+                    if sn[sp] == 0 and hi[view, a] != 0:
+                        got = OVERFLOW
+                        break
                 elif op == O_PAIRH:
                     si[up + sp] = pair_ints[si[up + sp] + pair_starts[a, q] - pair_starts[b, q]]
                 elif op >= O_LOCAL:

@@ -39,7 +39,7 @@ from sparkcep.plan.records import (
 )
 from sparkcep.plan.scope import LIFETIMES, RANDOM, Inputs, Row, Scope
 from sparkcep.plan.split.conditions import ConditionSplitter, conjuncts, literal_tree
-from sparkcep.plan.split.fallible import may_fail
+from sparkcep.plan.split.fallible import RowPart, may_fail, shielded
 from sparkcep.plan.split.measures import MeasureSplitter
 
 _NULL = Lit("lit", "null", "NULL")
@@ -193,6 +193,7 @@ class _Builder:
     states: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     letters: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, list[RowPart]] = field(default_factory=dict)  # the conjuncts of each letter
     emits: dict[str, str] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     parameters: list[Parameter] = field(default_factory=list)
@@ -365,15 +366,20 @@ class _Builder:
         rows, others = [], []
         for conjunct in conjuncts(arc.when):
             if arc.on == ROW and not splitter.sees(conjunct) and not (others and may_fail(conjunct, splitter.ansi)):
-                rows.append(f"({self.scope.row_text(conjunct)})")
+                rows.append(RowPart(f"({self.scope.row_text(conjunct)})", conjunct))
             else:
                 others.append(splitter.tree(conjunct))
         if not rows:
             return -1, tuple(others)
-        text = " AND ".join(rows)
+        text = " AND ".join(row.text for row in rows)
         if text not in self.letters and len(self.letters) == MAX_VARIABLES:
             raise self.error(arc.when.span, f"the arcs have more than {MAX_VARIABLES} different conditions on the row", LIMIT)
-        return self.letters.setdefault(text, len(self.letters)), tuple(others)
+        return self._letter(text, rows), tuple(others)
+
+    def _letter(self, text: str, rows: list[RowPart]) -> int:
+        """The bit of a condition on the row, given as SQL and by its conjuncts."""
+        self.rows.setdefault(text, rows)
+        return self.letters.setdefault(text, len(self.letters))
 
     def _limits(self, arc: written.Arc) -> tuple[int, ...]:
         """The values of PUNCTUATE BY that an arc's rows may have, as in :class:`sparkcep.plan.records.Arc`.
@@ -394,7 +400,7 @@ class _Builder:
             text = f"({self.scope.row_text(conjunct)})"
             for pattern, texts in ((_TEXT, 1), (_WHOLE, 0)):
                 if all(side.op == "lit" and pattern.fullmatch(str(side.value)) for side in sides[1:]) and (text in self.letters or len(self.letters) < MAX_VARIABLES):
-                    return self.letters.setdefault(text, len(self.letters)), len(sides) - 1, texts
+                    return self._letter(text, [RowPart(text, conjunct)]), len(sides) - 1, texts
         return ()
 
     def _emitted(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[tuple, ...]:
@@ -409,7 +415,8 @@ class _Builder:
         return tuple(trees.get(name, _NULL) for name in self.emits)
 
     def letter_records(self) -> tuple[Letter, ...]:
-        return tuple(Letter(0, bit, text) for text, bit in self.letters.items())
+        texts = shielded(list(self.rows.values()), self.ansi, self.scope.row_text)
+        return tuple(Letter(0, bit, text) for bit, text in enumerate(texts))
 
 
 def automaton_of(clause: MatchClause, scope: Scope, inputs: Inputs, ansi: bool) -> tuple[Automaton, tuple[Letter, ...], tuple[str, ...], tuple[Failing, ...]]:

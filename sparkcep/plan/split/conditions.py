@@ -127,7 +127,7 @@ class ConditionSplitter:
     def _dependent(self, expr: Expr, message: str) -> ClauseError:
         return self.scope.error(expr, "MATCH_DEPENDENT_EXPRESSION", message, UNSUPPORTED)
 
-    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[str, list, list[Span]]:
+    def split(self, condition: Expr, variable: int, implied: Mapping[Span, str] = MappingProxyType({})) -> tuple[list[fallible.RowPart], list, list[Span]]:
         """Splits the condition of a variable.
 
         Args:
@@ -136,14 +136,15 @@ class ConditionSplitter:
             implied: conjuncts that hold whenever a column is not NULL, with the column as text.
 
         Returns:
-            The row-local SQL text or "", the trees of the other top-level conjuncts, and the places of these conjuncts.
+            The row-local top-level conjuncts, the trees of the other ones, and the places of these other ones.
         """
         self.scope.check_semantics(condition)
         self._check_boolean(condition.bare(), variable)
-        rows, others, spans = [], [], []
+        rows: list[fallible.RowPart] = []
+        others, spans = [], []
         for conjunct in conjuncts(condition):
             if conjunct.span in implied:
-                rows.append(f"({implied[conjunct.span]} IS NOT NULL)")
+                rows.append(fallible.RowPart(f"({implied[conjunct.span]} IS NOT NULL)"))
                 continue
             refs = self._rows(conjunct, variable)
             if all(r == Row("cur") for r in refs) and not any(True for _ in self._special(conjunct)):
@@ -151,15 +152,15 @@ class ConditionSplitter:
                 if others and fallible.computes(conjunct, self.ansi):
                     # earlier conjuncts, which Spark does not compute, may exclude the rows on which this one fails
                     catcher = self._catcher(conjunct)
-                    rows.append(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})")
+                    rows.append(fallible.RowPart(f"COALESCE({catcher.value(text)}, {catcher.failure(text)})"))
                     others.append(self._checked(conjunct, text, lambda column: records.Here("col", column)))
                     spans.append(conjunct.span)
                 else:
-                    rows.append(text)
+                    rows.append(fallible.RowPart(text, conjunct))
             else:
                 others.append(self._with_first_iteration(conjunct, variable))
                 spans.append(conjunct.span)
-        return " AND ".join(rows), others, spans
+        return rows, others, spans
 
     def over_rows(self, expr: Expr, variable: int) -> str | None:
         """The text of an expression over a row and its physical neighbours. None if it reads other rows of the match.
@@ -484,15 +485,17 @@ class ConditionSplitter:
     def _paired(self, expr: Expr, variable: int, others: list[Row]):
         """A Spark function over the current row and one or two other rows of the match.
 
-        Spark computes it for every row so far, as an array whose last element is for no row (for two rows: row-major). The cost is
-        quadratic in the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
+        Spark computes it for every row that may be read, as an array whose last element is for no row (for two rows: row-major).
+        These are the rows so far, or all rows of the partition if the condition reads the finished match. The cost is quadratic in
+        the partition's rows, but any function means what it means everywhere in Spark. The kernel picks the element.
         """
         others.sort(key=lambda r: (r.which, r.mask, r.logical, r.physical))
         names = [f"__e{i}" for i in range(len(others))]
         bodies: dict[str, str] = {}
         text = self._lagged(expr, variable, dict(zip(others, names)), bodies)
         ahead = max(0, *(r.physical for r in others))
-        frame = f"ROWS BETWEEN UNBOUNDED PRECEDING AND {f'{ahead} FOLLOWING' if ahead else 'CURRENT ROW'}"
+        last = "UNBOUNDED FOLLOWING" if self.finished >> variable & 1 else f"{ahead} FOLLOWING" if ahead else "CURRENT ROW"
+        frame = f"ROWS BETWEEN UNBOUNDED PRECEDING AND {last}"
         struct = ", ".join(f"'{name}', {body}" for body, name in bodies.items())
         rows = f"array_append(collect_list(named_struct({struct})) OVER ({ORDER} {frame}), NULL)"
         number = self._over_order(ROW_NUMBER, expr)
@@ -649,10 +652,11 @@ class ConditionSplitter:
             distinct, inner = True, inner.args[0].bare()
         if inner is None or inner.op != "call" or inner.value not in _LISTS:
             return None
-        flags = inner.flags
-        if _OF_LISTS[expr.value] == "COUNT" and (distinct or inner.value == "COLLECT_SET"):
+        name, flags = _OF_LISTS[expr.value], inner.flags
+        if name == "COUNT" and (distinct or inner.value == "COLLECT_SET"):
             flags = flags | {"distinct"}
-        return self._aggregate(replace(inner, value=_OF_LISTS[expr.value], flags=flags))
+        found = self._aggregate(replace(inner, value=name, flags=flags))
+        return ("call", "cast", found, Lit("lit", "type", "int")) if name == "COUNT" else found  # a size is an INT
 
     def _over_labels(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
         """An aggregate whose argument or filter contains CLASSIFIER.
@@ -669,19 +673,17 @@ class ConditionSplitter:
         whole = name == "COUNT" and not distinct and bare and not any(f.span.start >= c.span.start for f in labels for c in conditions)
         if whole:  # every row has a label
             return self._of_rows("COUNT", mask, (), conditions, False)
-        chosen, counts = [], []
+        chosen = []
         for v, label in enumerate(self.scope.variables):
             if mask >> v & 1:
                 self._labels.update({f.span: label for f in labels})
-                count = self._of_rows("COUNT", 1 << v, () if bare else arguments, conditions, False)
+                found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), _ZERO) if bare else None
                 if distinct:
-                    chosen.append(("call", "if", ("call", ">", count, _ZERO), _ONE, _ZERO))
+                    chosen.append(("call", "if", found, _ONE, _ZERO))
                 elif bare:
-                    found = ("call", ">", self._of_rows("COUNT", 1 << v, (), conditions, False), _ZERO)
                     chosen.append(("call", "if", found, Lit("lit", "string", label), _NULL))
                 else:
                     chosen.append(self._of_rows(name, 1 << v, arguments, conditions, False))
-                counts.append(count)
         for f in labels:
             self._labels.pop(f.span, None)
         if len(chosen) == 1:
@@ -689,9 +691,7 @@ class ConditionSplitter:
         if name in ("COUNT", "COUNT_IF"):
             return _chain("+", chosen)
         if name == "SUM":
-            total = _chain("+", (("call", "coalesce", c, _ZERO) for c in chosen))
-            some = ("call", ">", _chain("+", counts), _ZERO)
-            return ("call", "if", some, total, _NULL)
+            return ("call", records.SUMS, *chosen)
         return ("call", "least" if name in ("MIN", "BOOL_AND") else "greatest", *chosen)
 
     def _over_number(self, expr: Expr, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...]) -> tuple:
@@ -717,13 +717,14 @@ class ConditionSplitter:
         if not self._reads_rows(argument):
             value, rows = self._lower(argument, -1), self._of_rows("COUNT", mask, (), rest, False)
             some = ("call", ">", rows, _ZERO)
+            counted = _once(rows) if distinct else rows
             if name in ("MAX_BY", "MIN_BY") and len(arguments) == 2:
                 keyed = ("call", ">", self._aggregate_of(expr, "COUNT", mask, arguments[1:], rest), _ZERO)
                 return ("call", "if", keyed, value, _NULL)
             if name == "COUNT":
-                return ("call", "if", ("call", "isnull", value), _ZERO, ("call", "if", some, _ONE, _ZERO) if distinct else rows)
+                return ("call", "if", ("call", "isnull", value), _ZERO, counted)
             if name == "COUNT_IF":
-                return ("call", "if", value, rows, _ZERO)
+                return ("call", "if", value, counted, _ZERO)
             if name in ("MIN", "MAX", "BOOL_AND", "BOOL_OR", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE") or (name == "SUM" and distinct):
                 return ("call", "if", some, value, _NULL)
             if name == "SUM":
@@ -834,6 +835,8 @@ class ConditionSplitter:
 
     def _of_rows(self, name: str, mask: int, arguments: tuple[Expr, ...], conditions: tuple[Expr, ...], distinct: bool) -> tuple:
         """An aggregate over values of the rows. ``arguments`` is empty for ``*``."""
+        if name == "COUNT_IF" and distinct:
+            return _once(self._of_rows(name, mask, arguments, conditions, False))
         if name == "COUNT_IF":
             name, arguments, conditions = "COUNT", (), (*arguments, *conditions)
         text = self._row_text(arguments[0]) if arguments else None
@@ -1030,6 +1033,11 @@ def _spoken(expr: Expr) -> str:
 def _chain(operator: str, trees: Iterable[tuple]) -> tuple:
     """The trees (at least one), joined by an operator."""
     return reduce(lambda left, right: ("call", operator, left, right), trees)
+
+
+def _once(rows: tuple) -> tuple:
+    """1 if a count is above 0, else 0: the count of the distinct values among equal ones."""
+    return ("call", "cast", ("call", "if", ("call", ">", rows, _ZERO), _ONE, _ZERO), Lit("lit", "type", "bigint"))
 
 
 def _negate(expr: Expr, tree):

@@ -13,8 +13,10 @@ computes a subexpression that occurs twice ahead of both places, unless it lies 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkcep.clause.expressions import Expr
 from sparkcep.plan.scope import NAVIGATIONS, OF_ROWS, is_of_row
@@ -58,7 +60,11 @@ def may_fail(expr: Expr, ansi: bool) -> bool:
 
 def computes(expr: Expr, ansi: bool) -> bool:
     """Whether ``expr`` may fail in another way than by comparing a string with a number."""
-    return any(_fails(node, ansi) and (node.op == "cast" or _error_class(node) != _CONVERSION) for node in expr.walk())
+    return any(_computes(node, ansi) for node in expr.walk())
+
+
+def _computes(node: Expr, ansi: bool) -> bool:
+    return _fails(node, ansi) and (node.op == "cast" or _error_class(node) != _CONVERSION)
 
 
 def error_class(expr: Expr, ansi: bool) -> str:
@@ -188,6 +194,18 @@ def _columns(expr: Expr, bound: frozenset[str] = frozenset(), *, stars: bool = F
         yield from _columns(arg, bound, stars=stars)
 
 
+class RowPart(NamedTuple):
+    """A conjunct of a condition over a row, as SQL.
+
+    Attributes:
+        text: its SQL.
+        expr: the conjunct as it is written, None if other SQL replaces it.
+    """
+
+    text: str
+    expr: Expr | None = None
+
+
 @dataclass(frozen=True)
 class Catcher:
     """Makes SQL for expressions whose errors are caught.
@@ -228,6 +246,70 @@ def catcher(parts: Iterable[Expr], ansi: bool, text_of: Callable[[Expr], str]) -
     if "" in tests or any(node.op == "lambda" for part in parts for node in part.walk()):
         tests = []
     return Catcher(text_of(columns[0]) if columns else "", " OR ".join(dict.fromkeys(tests)))
+
+
+def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Callable[[Expr], str]) -> list[str]:
+    """The SQL of several conditions of a row, which Spark computes together.
+
+    Spark computes an expression ahead that occurs twice among them, even if AND or OR guards both places. If such an expression may
+    fail, its conjunct goes into a branch of CASE.
+
+    Args:
+        conditions: the conjuncts of each.
+        ansi: whether ANSI is on.
+        text_of: returns a column's SQL.
+    """
+    numbers: dict[tuple, int] = {}
+    counts: Counter[int] = Counter()
+
+    def visit(expr: Expr, guarded: bool, into: list[tuple[int, Expr]]) -> int:
+        """Counts the parts that may fail, and adds those that a guard precedes. Returns a number that equal expressions share."""
+        expr = expr.bare()
+        parts = tuple(visit(arg, guarded or (i > 0 and expr.op in ("and", "or")), into) for i, arg in enumerate(expr.args))
+        of = text_of(expr).lower() if expr.op == "col" else str(expr.value)
+        number = numbers.setdefault((expr.op, of, expr.flags, parts), len(numbers))
+        if _computes(expr, ansi):
+            counts[number] += 1
+            if guarded:
+                into.append((number, expr))
+        return number
+
+    found: list[list[tuple[str, list[tuple[int, Expr]]]]] = []
+    for conjuncts in conditions:
+        found.append([])
+        for i, conjunct in enumerate(conjuncts):
+            guarded: list[tuple[int, Expr]] = []
+            if conjunct.expr is not None:
+                visit(conjunct.expr, i > 0, guarded)
+            found[-1].append((conjunct.text, guarded))
+    return [" AND ".join(_shielded(text, catcher([part for number, part in guarded if counts[number] > 1], ansi, text_of)) for text, guarded in parts) for parts in found]
+
+
+def _shielded(text: str, shared: Catcher) -> str:
+    """A conjunct as a branch of CASE if there is a column beside it."""
+    if not shared.beside:
+        return text
+    return f"CASE WHEN {f'NOT ({shared.typed}) OR ' if shared.typed else ''}{forced(shared.beside)} THEN {text} END"
+
+
+_SHIELD = re.compile(
+    r"CASE WHEN (?:\(*NOT (?:(?!CASE WHEN| THEN ).)*? OR )?\(*size\(array_repeat\((?:(?!CASE WHEN| THEN ).)*?, 1\)\) = 1\)* THEN (?!make_ym_interval)", re.DOTALL
+)
+_NESTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\b(?:CASE|END)\b", re.IGNORECASE)
+
+
+def unshielded(sql: str) -> str:
+    """SQL, perhaps as Spark prints it, without the branches of CASE that :func:`shielded` adds."""
+    while begin := _SHIELD.search(sql):
+        depth = 1
+        for word in _NESTED.finditer(sql, begin.end()):
+            depth += {"CASE": 1, "END": -1}.get(word[0].upper(), 0)
+            if not depth:
+                sql = sql[: begin.start()] + sql[begin.end() : word.start()].rstrip() + sql[word.end() :]
+                break
+        else:
+            return sql
+    return sql
 
 
 def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
@@ -294,20 +376,23 @@ _MADE = re.compile(
 
 
 def spoken(sql: str) -> str:
-    """The expression inside the SQL of a :class:`Catcher`, for readers, or a phrase for its failure.
+    """The expression inside the SQL of a :class:`Catcher` or of :func:`shielded`, for readers, or a phrase for its failure.
 
     Other SQL is returned as it is.
     """
     made = _MADE.fullmatch(sql)
-    return sql if made is None else made["text"] if made["value"] else f"{FAILS}{made['text']}"
+    return unshielded(sql) if made is None else made["text"] if made["value"] else f"{FAILS}{made['text']}"
 
 
 _TYPED = re.compile(r"CASE WHEN (?:NOT )?\((?:NOT \()?\(?typeof\((?:(?!CASE WHEN|try_add).)*?\) (?:OR|AND) (?=try_add\()", re.DOTALL)
 
 
-def untyped(sql: str) -> str:
-    """SQL without the conditions on types of a :class:`Catcher`, which change no value. Another version may have written others."""
-    return _TYPED.sub("CASE WHEN ", sql)
+def plainest(sql: str) -> str:
+    """SQL without parts that change no value, because another version may have written others.
+
+    These are the conditions on types of a :class:`Catcher`, and the branches of :func:`shielded`.
+    """
+    return unshielded(_TYPED.sub("CASE WHEN ", sql))
 
 
 def forced(text: str) -> str:

@@ -24,7 +24,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.changes import check_computations
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import MEAN, OF_COLUMN, SUM, Arc, Automaton, Register, letter_column, register_column
-from sparkcep.plan.split.fallible import spoken
+from sparkcep.plan.split.fallible import spoken, unshielded
 from sparkcep.settings import Settings
 from sparkcep.sql.rewrite.rewritten import Rewritten
 from sparkcep.sql.trees import call_text, literal_text
@@ -98,7 +98,7 @@ class _Printed:
 
     def __init__(self, plan: Plan, automaton: Automaton) -> None:
         self.plan, self.automaton = plan, automaton
-        self.letters = {letter.bit: letter.text for letter in plan.letters}
+        self.letters = {letter.bit: unshielded(letter.text) for letter in plan.letters}
         self.names = _names(automaton.declared)
         self.columns = {register_column(i): name for i, name in enumerate(self.names)}
         self.columns |= {letter_column(bit): f"coalesce(({text}), FALSE)" for bit, text in self.letters.items()}

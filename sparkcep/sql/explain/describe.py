@@ -46,7 +46,7 @@ from sparkcep.plan.records import (
 )
 from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES, STATUSES
 from sparkcep.plan.split.conditions import ORDER, looks_at_match
-from sparkcep.plan.split.fallible import spoken
+from sparkcep.plan.split.fallible import spoken, unshielded
 from sparkcep.settings import COUNTED
 from sparkcep.sql.prefilter.second_read import UNFILTERED, Choice, candidate_text
 from sparkcep.sql.prefilter.slices import WHOLE, Slicing
@@ -73,7 +73,7 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
         lines += _ranking(plan, plan.ranking, strategy)
     lines.append("computed by Spark, per row:")
     lines += [f"  {name} = {spoken(text)}" for name, text in plan.inputs if name not in (HISTORY_COLUMN, CLOCK)]
-    lines += [f"  bit {bit} of __letters = {f'{plan.variables[v]}: ' if plan.automaton is None else ''}{text}" for v, bit, text in plan.letters]
+    lines += [f"  bit {bit} of __letters = {f'{plan.variables[v]}: ' if plan.automaton is None else ''}{unshielded(text)}" for v, bit, text in plan.letters]
     lines += [f"  {name} = {spoken(text).replace(ORDER, 'clause order')}" for name, text in plan.ordered_inputs]
     lines += [f"computed by Spark, once for all tasks: {name} = {text}" for name, text in plan.inputs if name == HISTORY_COLUMN]
     if plan.unfinished is not None:
@@ -385,10 +385,10 @@ def _negated_groups(plan: Plan, strategy: Strategy) -> list[str]:
 
 def _arcs(plan: Plan, automaton: Automaton) -> list[str]:
     """Describes registers, states, arcs and windows of an AUTOMATON."""
-    texts = {letter.bit: letter.text for letter in plan.letters}
+    texts = {letter.bit: unshielded(letter.text) for letter in plan.letters}
     named = {register_column(i): register.name for i, register in enumerate(automaton.registers)} | dict(plan.inputs)
     named |= {parameter_column(i): parameter.name for i, parameter in enumerate(automaton.parameters)}
-    named |= {letter_column(letter.bit): letter.text for letter in plan.letters}
+    named |= {letter_column(bit): text for bit, text in texts.items()}
 
     def shown(tree: tuple) -> str:
         text = re.sub(rf"\b(?:{SUM}|{MEAN}) __c\d+", "that type", show(tree, plan.variables))  # the type that a sum is cast to
@@ -547,7 +547,7 @@ def _exact(strategy: Strategy) -> str:
 
 def condition_texts(plan: Plan) -> tuple[str, ...]:
     """Returns the condition of each variable as text, over the columns of the engine's input."""
-    texts = {v: [text] for v, _, text in plan.letters}
+    texts = {v: [unshielded(text)] for v, _, text in plan.letters}
     for v, conjuncts in plan.conditions:
         texts.setdefault(v, []).extend(show(c, plan.variables) for c in conjuncts)
     return tuple(" AND ".join(texts.get(v, ())) for v in range(len(plan.variables)))

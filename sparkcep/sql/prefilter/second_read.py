@@ -13,6 +13,7 @@ from math import ceil
 
 from sparkcep.plan.options import MICROS
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.split.fallible import unshielded
 
 KEPT, MEASURE = "__kept", "__at"
 _DAY, _SECOND = 86_400_000_000, 1_000_000
@@ -96,6 +97,7 @@ def _bounded(found: Near) -> Near | None:
 def candidate_text(plan: Plan, chosen: Filter) -> str:
     """Returns the variables of a candidate and their condition, in words."""
     of, text = plan.candidates[chosen.candidate]
+    text = unshielded(text)
     return f"{' or '.join(plan.variables[v] for v in of)}: {text[1:-1] if len(of) == 1 else text}"
 
 

@@ -99,7 +99,7 @@ BINARY = [
 AGGREGATES = [
     *(f"{name}({of}x)" for of in ("", "B.") for name in
       "count sum avg min max stddev stddev_samp stddev_pop variance var_samp var_pop bool_and bool_or".split()),
-    *(f"{name}(DISTINCT x)" for name in ("count", "sum", "avg")), *(f"{name}(x) FILTER (WHERE f)" for name in ("count", "sum", "avg", "min", "stddev")),
+    *(f"{name}(DISTINCT x)" for name in ("count", "sum", "avg", "stddev", "var_pop")), *(f"{name}(x) FILTER (WHERE f)" for name in ("count", "sum", "avg", "min", "stddev")),
     "max_by(x, z)", "min_by(z, x)", "max_by(B.z, B.x)", "LAST(x, 1)", "FIRST(x, 1)", "LAST(B.x, 1)", "FIRST(B.x, 2)", "PREV(LAST(x), 1)", "NEXT(FIRST(B.x), 2)",
     "sum(x) + sum(z)", "avg(x) - min(z)", "max(x) - LAST(x, 1)", "PRIOR(sum(B.x))", "PRIOR(max(B.x)) <=> x", "MATCH_NUMBER()", "count(*)",
     "CLASSIFIER(B)", "LAST(CLASSIFIER(), 1)", "sum(x) / count(x)", "avg(x) * 2",

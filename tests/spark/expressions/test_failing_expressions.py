@@ -294,3 +294,27 @@ def test_arithmetic_that_fails_on_a_matched_row_ends_the_query(spark, text):
             f"SELECT * FROM (SELECT id, CAST(id AS INT) AS n, id / 8D AS y, CAST(id AS DECIMAL(10, 2)) AS d, 'abc' AS s FROM range(3)) "
             f"MATCH_RECOGNIZE (ORDER BY id MEASURES sum({text}) AS v PATTERN (A B))"
         ).collect()
+
+
+SHARED = (
+    "PATTERN (A+ B) DEFINE A AS n <> 0 AND 12 / n > 3, B AS n <> 0 AND 12 / n <= 3",
+    "PATTERN (A) DEFINE A AS n <> 0 AND 12 / n > 1 AND 12 / n < 5",
+    "PATTERN (A B?) DEFINE A AS n = 0 OR 12 / n > 3, B AS d IS NOT NULL AND (n <> 0 AND 12 / n <= 3)",
+    "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) DEFINE A AS n <> 0 AND d / n > 3, B AS n <> 0 AND d / n <= 3",
+    "AUTOMATON (STATE s START, e FINAL ARC a FROM s TO e WHEN n <> 0 AND 12 / n > 3 ARC b FROM e TO e WHEN n <> 0 AND 12 / n <= 3) WINDOW 10",
+)
+ROWS = (
+    "VALUES (1, 0, 12D), (2, 2, 12D), (3, 6, 12D), (4, 0, NULL), (5, 3, 6D) AS t(i, n, d)",  # rows that Spark's optimizer computes
+    "(SELECT INT(id) AS i, INT(ELT(INT(id), 0, 2, 6, 0, 3)) AS n, DOUBLE(ELT(INT(id), 12, 12, 12, NULL, 6)) AS d FROM range(1, 6))",
+)
+
+
+@pytest.mark.further
+@pytest.mark.codegen
+def test_and_guards_an_expression_that_conditions_share(spark):
+    """Spark computes such an expression ahead, for all rows."""
+    for rows in ROWS:
+        head = f"SELECT * FROM (SELECT * FROM {rows}) MATCH_RECOGNIZE (ORDER BY i MEASURES FIRST(i) AS f, LAST(i) AS l {{}})"
+        found = [spark.sql(head.format(clause)).collect() for clause in SHARED]
+        tried = [spark.sql(head.format(re.sub(r"(12|d) / n", r"try_divide(\1, n)", clause))).collect() for clause in SHARED]
+        assert found == tried and all(found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +13,8 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan import build, facts
 from sparkcep.plan.build import PASSES, begun, make_plan
 from sparkcep.plan.records import EqualKey, Key, Letter, Order, Repeat, Skip, Window, Within
+from sparkcep.plan.split import fallible
+from sparkcep.sql.rewrite.rewrite import letters_sql
 
 PLAIN = """PARTITION BY k ORDER BY t MEASURES STRT.v AS first, LAST(UP.t) AS last PATTERN (STRT DOWN+ UP+)
   DEFINE DOWN AS v < PREV(v), UP AS v > PREV(v)"""
@@ -55,6 +59,31 @@ def test_random_conditions_filter_nothing(condition):
     drawn, fixed = (make_plan(parse_clause(clause.format(text))) for text in (condition, "random > 1"))
     assert drawn.prefilter == drawn.candidates == ()
     assert len(fixed.prefilter) == len(fixed.candidates) == 1
+
+
+@pytest.mark.parametrize(
+    ("conditions", "shields"),
+    [
+        (("n <> 0 AND 12 / n > 3", "n <> 0 AND 12 / n <= 3"), (1, 1)),
+        (("A.n <> 0 AND (12/A.N) > 3", "12 / B.n > 1"), (1, 0)),  # B guards nothing
+        (("n <> 0 AND 12 / n > 3 AND 12 / n < 10", "u > 0"), (2, 0)),
+        (("n = 0 OR 12 / n > 3", "12 / n > 3"), (1, 0)),
+        (("d <> 0 AND d * 2 > 3", "d <> 0 AND d * 2 <= 3"), (1, 1)),  # unless d is a DOUBLE
+        (("n <> 0 AND 12 / n > 3", "n <> 0 AND 13 / n > 3"), (0, 0)),
+        (("n > 0 AND u > 1", "n > 0 AND u > 1"), (0, 0)),  # cannot fail
+    ],
+)
+def test_what_and_guards_is_not_computed_ahead(conditions, shields):
+    """Spark computes an expression ahead that two conditions share."""
+    clause = "ORDER BY t MEASURES A.v AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) DEFINE A AS {}, B AS {}".format(*conditions)
+    plan = make_plan(parse_clause(clause))
+    texts = [letter.text for letter in plan.letters]
+    assert tuple(text.count("array_repeat") for text in texts) == shields
+    plain = [" AND ".join(f"({part})" for part in re.sub(r"\b[AB]\.", "", condition).split(" AND ")) for condition in conditions]
+    assert list(map(fallible.unshielded, texts)) == plain
+    assert all(text.startswith("(") for text, condition in zip(texts, conditions) if " OR " not in condition)  # guards are pushed down
+    older = replace(plan, letters=tuple(letter._replace(text=text) for letter, text in zip(plan.letters, plain)))
+    assert fallible.plainest(letters_sql(plan)[0]) == letters_sql(older)[0]
 
 
 def test_all_rows_of_a_match_have_one_random_number_of_first_value():

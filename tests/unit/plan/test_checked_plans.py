@@ -353,6 +353,17 @@ def test_numbers_of_rows_that_lie_outside_the_arrays(which, values):
         match_table(plan, pa.table(whole | {name: pa.array(values, whole[name].type)}))
 
 
+@pytest.mark.parametrize("pattern", ["A & B", "A ~B C"])
+def test_arrays_that_end_at_their_row_do_not_serve_a_finished_match(pattern):
+    plan = without_catching(make_plan(parse_clause(f"ORDER BY t MEASURES A.t AS a EVENT SELECTION SKIP TILL ANY MATCH PATTERN ({pattern}) DEFINE B AS levenshtein(s, A.s) > 0")))
+    pair = next(part for condition in plan.conditions for tree in condition.trees for part in records.walk(tree) if part[0] == "pair")
+    assert "UNBOUNDED FOLLOWING" in dict(plan.ordered_inputs)[pair.column]
+    whole = input_of(plan)
+    with pytest.raises(ClauseError, match="lack an element for some row"):
+        match_table(plan, pa.table(whole))
+    match_table(plan, pa.table(whole | {pair.column: pa.array([[True] * 4] * 3, pa.list_(pa.bool_()))}))
+
+
 def test_the_smallest_changes_are_plans():
     """The wrong ones above are wrong for what they change."""
     for member, value in (
