@@ -120,7 +120,7 @@ def test_sliding_windows_of_tenths_hold_the_rows_between_their_ends(size, step):
     rng, near = random.Random(size), 0
     window, slide, pace, reach = _window(size), Slide("number", step), float(step), float(size)
     moving = OwnWindow(Moving(1, "number", size, step, 1, 1, size), Grid.of(window, slide, pa.float64()))
-    for _ in range(100):
+    for _ in range(40):
         rows = sorted(rng.choice([0, -3, 1000]) + rng.randrange(30) * 0.1 for _ in range(rng.randrange(1, 9)))
         numbers = {n for x in rows for n in range(int((x - reach) / pace) - 3, int(x / pace) + 4)}
         expected = {n: [i for i, x in enumerate(rows) if n * pace <= x < n * pace + reach] for n in sorted(numbers)}
@@ -138,7 +138,7 @@ def test_sliding_windows_of_tenths_hold_the_rows_between_their_ends(size, step):
             ends = n * pace + reach
             assert moving.holds(places, places, np.full(len(rows), n)).tolist() == [ends - reach <= x < ends for x in rows], (rows, n)
         near += sum(min(abs(x - n * pace), abs(x - n * pace - reach)) < 1e-9 for x in rows for n in numbers)
-    assert near > 50
+    assert near > 20
     assert [row["w"] for row in answer("MEASURES MATCH_SCORE() AS s, WINDOW_START() AS w PATTERN (A B) WINDOW 0.3 SLIDE 0.1 PREF MAX (A.v * B.v - A.v) TOP 1", [0.5, 0.7], pa.float64())] == [0.5]
 
 
