@@ -230,8 +230,7 @@ class GapWalk:
             # if provisional rows hide no match, a search that fails although it takes all of them has failed for good
             releases=strategy != layout.NEXT and not (self.sided or automaton.negates or automaton.copies) and (at_once or not plan.reports_all) and not plan.slide,
         )
-        # a negation that waits for the match's end reads rows before the one where a run failed
-        self.remembers = limits.merging and not self.sided and prepared.strategy.forgets is None and not self.negations.late
+        self.remembers = limits.merging and not self.sided and prepared.strategy.forgets is None
         # whether a run may fail that the table of completions lets begin
         self.fails = prepared.conditions.has_history or len(plan.windows) > 1 or automaton.negates
         looks = prepared.conditions.has_history or len(plan.windows) > 1 or self.sided or automaton.negates

@@ -257,7 +257,7 @@ class RunSearch(KernelLoop):
         self.owner, self.over, self.starts, self.clock, self.growing = owner, over, starts, clock, growing
         prepared, rows = owner.task.prepared, over.chunk.rows
         net = over.search.net
-        self.remembers = over.search.remembers
+        self.remembers = over.search.remembers and not over.search.negations.late  # such a negation reads rows before the failed one
         self.strategy = CONTIGUITY[owner.task.plan.selection.strategy]
         self.key = 3 + len(owner.task.plan.windows) - 1 + 2 * len(prepared.conditions.slots)
         depth = len(over.work.frames)

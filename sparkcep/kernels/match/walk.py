@@ -550,6 +550,8 @@ def _from_row(
             if got < 0:
                 outcome = _failed(got, state)
                 break
+            if got == 0 and negated.late != 0:
+                state[S_FOUND] += 1  # not a failure: a run without the negated row may end in the same way
             if got == 1 and how.shortest:  # only matches that complete earlier are of interest from now on
                 stop_all = keep_best(s, depth, stop_all, edges, sides, copied, labels, work, state)
             elif got == 1:
