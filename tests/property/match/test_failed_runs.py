@@ -78,13 +78,13 @@ def test_runs_that_a_waiting_negation_refuses_have_not_failed(grows, monkeypatch
 
 
 def test_runs_that_fail_beside_a_waiting_negation_are_tried_once():
-    """No row is the negated C, and the last row is no G, so all runs fail. Each of 40 rows continues a run in two ways."""
-    partition = [{"id": i, "s": "x", "v": v, "w": w} for i, (v, w) in enumerate([(0, 0), (0, 1), *[(1, 1)] * 40, (7, 1)])]
+    """The row before A divides by zero. No row is the negated C or the last G, and each of 40 rows continues a run in two ways."""
+    partition = [{"id": i, "s": "x", "v": v, "w": w} for i, (v, w) in enumerate([(5, 0), (1, 1), (0, 1), *[(1, 1)] * 40, (7, 1)])]
     clause = (
-        f"{HEAD}EVENT SELECTION SKIP TILL ANY MATCH FIRST MATCH PATTERN (A ~C (L | M)+ G) WINDOW 1000 "
-        "DEFINE A AS v = 0 AND w = 1, L AS v = 1, M AS v = 1, C AS v = 9 AND v > PREV(v), G AS v = 7 AND 10 / PREV(w) > 100"
+        f"{ANY} PATTERN (A ~C (L | M)+ G) WINDOW 1000 "
+        "DEFINE A AS v = 0, L AS v = 1 AND (v + 10) / PREV(w) > 1, M AS v = 1, C AS v > PREV(v) + 100, G AS v + FIRST(v) = 19"
     )
-    assert not run(clause, {0: partition}, settings=replace(DEFAULT, max_steps=STEPS)).get(0)
+    assert not run(HEAD + clause, {0: partition}, settings=replace(DEFAULT, max_steps=STEPS)).get(0)
 
 
 @pytest.mark.parametrize("grows", [False, True])
