@@ -271,8 +271,7 @@ def keys(draft: Draft) -> Draft:
             raise draft.error(expr.span, "NOT_A_ROW_EXPRESSION", f"{where} takes expressions, but {expr.span.of(clause.text)} means all columns. List the columns")
         name = node.value[-1] if node.op == "col" else node.value if node.op == "field" else expr.span.of(clause.text)
         # a column of the input under its own name, not a field of a struct, not an expression
-        names = [part.lower() for part in node.value[:-1]] if node.op == "col" else []
-        plain = node.op == "col" and draft.qualifiers.issuperset(names) and len(set(names)) == len(names)
+        plain = node.op == "col" and (len(node.value) == 1 or (len(node.value) == 2 and node.value[0].lower() in draft.qualifiers))
         return name, draft.inputs.key(column, draft.scope.plain_text(expr, where)), plain
 
     partition = tuple(Key(*parts(e, f"__p{i}", "PARTITION BY")) for i, e in enumerate(clause.partition_by))

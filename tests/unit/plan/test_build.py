@@ -180,9 +180,3 @@ def test_a_function_whose_value_is_a_number_is_compared_with_one_without_a_mark(
     """Spark would compute the function twice or more for a mark of rows on which it fails."""
     plan = make_plan(parse_clause(f"ORDER BY t MEASURES LAST(t) AS x PATTERN (A B) DEFINE B AS {condition}"))
     assert any("try_add(" in column.text for column in (*plan.inputs, *plan.ordered_inputs)) == fails
-
-
-@pytest.mark.parametrize(("key", "plain"), [("id", True), ("t.id", True), ("db.t.id", True), ("s.id", False), ("t.s.id", False), ("t.t.id", False)])
-def test_a_key_is_a_column_of_the_table_or_a_field(key, plain):
-    plan = make_plan(parse_clause(f"PARTITION BY {key} ORDER BY ts MEASURES count(*) AS n PATTERN (A)"), qualifiers=frozenset({"db", "t"}))
-    assert plan.partition[0].plain is plain
