@@ -6,15 +6,15 @@ share a window, and thus their keys, are all matches to rank. Ranking needs no s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
+from sparkcep.columns.comparable import sort_keys
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ListChanges
 from sparkcep.plan.scope import AFTER, BEFORE, RANK
@@ -42,19 +42,8 @@ def best(rows: pa.Table, top: int, descending: tuple[bool, ...]) -> pa.Table:
 
 def _places(column: pa.ChunkedArray, down: bool) -> list[tuple]:
     """Returns sort keys for the values."""
-    values = column.to_pylist()
-    return [(value is None, _Down(_place(value))) for value in values] if down else [_place(value) for value in values]
-
-
-def _place(value: Any) -> tuple:
-    """Returns a sort key: NULL sorts first and NaN last, inside arrays and structs as well."""
-    if value is None:
-        return (0,)
-    if isinstance(value, dict):
-        return (1, *map(_place, value.values()))
-    if isinstance(value, list):
-        return (1, *map(_place, value))
-    return (2,) if isinstance(value, float) and math.isnan(value) else (1, value)
+    keys = sort_keys(column)
+    return [(null, _Down(key)) for null, key in zip(column.is_null().to_pylist(), keys, strict=True)] if down else keys
 
 
 @dataclass(frozen=True)
