@@ -95,7 +95,7 @@ def unpacked(schema: pa.Schema, sections: Sequence[tuple[bytes, np.ndarray]], ro
     """
     left = iter(sections)
     table = pa.table([_column(t, left, rows) for t in schema.types], schema=schema)
-    table.validate(full=True)
+    table.validate()
     return table
 
 
@@ -172,11 +172,18 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
         return pa.Array.from_buffers(t, count, [there, _ends(lengths, width)], children=[_column(t.value_type, sections, inside)])
     if is_text(t):
         lengths, inside = _lengths(*next(sections), rows)
-        data = _data(*next(sections), inside)
-        return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int64 if _is_large(t) else np.int32), pa.py_buffer(data)])
+        data = pa.py_buffer(_data(*next(sections), inside))
+        plain, width = (pa.large_binary(), np.int64) if _is_large(t) else (pa.binary(), np.int32)
+        return _checked(pa.Array.from_buffers(plain, count, [there, _ends(lengths, width), data])).view(t)  # a string may hold any bytes
     stored = pa.uint8() if pa.types.is_boolean(t) else t
     data = _data(*next(sections), rows * (stored.bit_width // 8))
-    return pa.Array.from_buffers(stored, count, [there, pa.py_buffer(data)]).cast(t)
+    return _checked(pa.Array.from_buffers(stored, count, [there, pa.py_buffer(data)])).cast(t)
+
+
+def _checked(values: pa.Array) -> pa.Array:
+    """The values. Raises ArrowInvalid if they are not values of their type, such as a decimal with too many digits."""
+    values.validate(full=True)
+    return values
 
 
 def _there(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> pa.Buffer | None:

@@ -172,13 +172,26 @@ def test_a_number_of_rows_is_compared_with_the_bytes_before_the_state_is_restore
 
 
 def test_values_that_are_none_of_their_type():
-    table = pa.table({"s": ["abc"], "d": pa.array([decimal.Decimal("1.5")], pa.decimal128(3, 1))})
-    form = StateBytes(table.schema, WHOLE_PARTITIONS)
-    (state,) = form.written(ResumeState.of(np.array([1])), table)
-    assert form.read([with_checksum(state, b"abc", b"abd")])[1].column("s").to_pylist() == ["abd"]
-    for old, new in ((b"abc", b"a\xffc"), ((15).to_bytes(16, "little"), (10**20).to_bytes(16, "little"))):
+    numbers = pa.array([decimal.Decimal("1.5")], pa.decimal128(3, 1))
+    for column in (numbers, pa.StructArray.from_arrays([numbers], names=["d"]), pa.ListArray.from_arrays([0, 1], numbers)):
+        table = pa.table({"s": ["abc"], "d": column})
+        form = StateBytes(table.schema, WHOLE_PARTITIONS)
+        (state,) = form.written(ResumeState.of(np.array([1])), table)
+        assert form.read([with_checksum(state, b"abc", b"abd")])[1].column("s").to_pylist() == ["abd"]
         with pytest.raises(MatchRuntimeError, match="damaged"):
-            form.read([with_checksum(state, old, new)])
+            form.read([with_checksum(state, (15).to_bytes(16, "little"), (10**20).to_bytes(16, "little"))])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_string_may_hold_any_bytes(kind):
+    """As CAST(value AS STRING) of binary values gives."""
+    plain = pa.large_binary() if kind == pa.large_string() else pa.binary()
+    texts = pa.array([b"\xff", None, b"a\xc3", b"\xed\xa0\x80", b"b"], plain).view(kind)
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4, 5], pa.int32()), texts)
+    table = pa.table({"s": texts, "l": lists, "r": pa.StructArray.from_arrays([texts], names=["a"]), "m": pa.MapArray.from_arrays(lists.offsets, pa.array(range(5)), texts)})
+    form = StateBytes(table.schema, WHOLE_PARTITIONS)
+    states = form.written(ResumeState.of(np.array([2, 0, 3])), table)
+    assert form.read(states)[1].equals(table)
 
 
 def test_states_of_other_columns_and_searches():
