@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import flat, is_text, ranges
+from sparkcep.errors import MatchRuntimeError
 
 LENGTH, BYTE = np.dtype("<u4"), np.dtype("u1")
 
@@ -91,7 +92,7 @@ def unpacked(schema: pa.Schema, sections: Sequence[tuple[bytes, np.ndarray]], ro
     """A table of pieces of ``rows`` int64 (pieces) each.
 
     ``sections`` has for each section the bytes of all pieces, and int64 (pieces) how many belong to each. Raises ValueError for
-    bytes that are not such pieces, or not values of the types.
+    bytes that are not such pieces, or not values of the types, and MatchRuntimeError for more values than Arrow can hold.
     """
     left = iter(sections)
     table = pa.table([_column(t, left, rows) for t in schema.types], schema=schema)
@@ -168,8 +169,8 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
             keys, items = _column(t.key_type, sections, inside), _column(t.item_type, sections, inside)
             entries = pa.StructArray.from_arrays([keys, items], fields=[t.key_field, t.item_field])
             return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int32)], children=[entries])
-        width = np.int64 if pa.types.is_large_list(t) else np.int32
-        return pa.Array.from_buffers(t, count, [there, _ends(lengths, width)], children=[_column(t.value_type, sections, inside)])
+        values = _column(t.value_type, sections, inside)  # before the ends: it compares the lengths with the bytes
+        return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int64 if pa.types.is_large_list(t) else np.int32)], children=[values])
     if is_text(t):
         lengths, inside = _lengths(*next(sections), rows)
         data = pa.py_buffer(_data(*next(sections), inside))
@@ -215,6 +216,11 @@ def _data(data: bytes, sizes: np.ndarray, wanted: np.ndarray) -> bytes:
 
 def _ends(lengths: np.ndarray, width: type) -> pa.Buffer:
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    if ends[-1] > np.iinfo(width).max:
-        raise ValueError("more than 2 GiB of one column")
+    most = np.iinfo(width).max
+    if ends[-1] > most:
+        raise MatchRuntimeError(
+            "STATE_LIMIT",
+            f"the saved rows of the keys that a task searches have more than {most:,} bytes of strings, or elements of arrays, in one column. Set "
+            "spark.sql.execution.arrow.useLargeVarTypes to true (strings), use a smaller WINDOW, or leave the column out", sqlstate="54000",
+        )
     return pa.py_buffer(ends.astype(width))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+import struct
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.columns.row_codec import described
+from sparkcep.columns.row_codec import described, unpacked
 from sparkcep.engine.core.resume import AT_START, WHOLE_PARTITIONS, ResumeState
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.errors import MatchRuntimeError
@@ -192,6 +193,22 @@ def test_a_string_may_hold_any_bytes(kind):
     form = StateBytes(table.schema, WHOLE_PARTITIONS)
     states = form.written(ResumeState.of(np.array([2, 0, 3])), table)
     assert form.read(states)[1].equals(table)
+
+
+def test_more_than_arrow_can_hold_is_a_limit_of_the_task():
+    """The lengths agree, so the state is not damaged. Its bytes are not read before the error."""
+    half = 1 << 30
+    for schema, sections in (
+        (pa.schema([("s", pa.string())]), [(b"", 0), (struct.pack("<2I", half, half), 8), (b"", 2 * half)]),
+        (pa.schema([("l", pa.list_(pa.null()))]), [(b"", 0), (struct.pack("<2I", half, half), 8)]),
+    ):
+        given = [(data, np.array([size])) for data, size in sections]
+        with pytest.raises(MatchRuntimeError, match="more than 2,147,483,647 .* spark.sql.execution.arrow.useLargeVarTypes") as caught:
+            unpacked(schema, given, np.array([2]))
+        assert caught.value.error_class == "SPARKCEP.STATE_LIMIT"
+    small, large = (pa.table({"s": pa.array(["a", None, "bc"], kind)}) for kind in (pa.string(), pa.large_string()))
+    (state,) = StateBytes(small.schema, WHOLE_PARTITIONS).written(ResumeState.of(np.array([3])), small)
+    assert StateBytes(large.schema, WHOLE_PARTITIONS).read([state])[1].equals(large)  # so the setting helps
 
 
 def test_states_of_other_columns_and_searches():
