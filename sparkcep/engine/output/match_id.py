@@ -9,6 +9,8 @@ checkpoints. A change of the ids requires a new format of the state.
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
 from datetime import UTC, datetime
 
 import numpy as np
@@ -24,6 +26,7 @@ from sparkcep.plan.plan import Plan
 
 ENDING = "ending"  # the final values of a match's computation
 MATCH_ID = "match_id"
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|U(000[0-9a-f]{5}|0010[0-9a-f]{4})|.)")  # of repr; an escaped backslash hides the next character
 
 
 def plain(value: object) -> object:
@@ -41,6 +44,32 @@ def plain(value: object) -> object:
         case dict():
             return tuple((name, plain(part)) for name, part in value.items())
     return value
+
+
+def stable_text(value: object) -> str:
+    """Returns Python's text of a value, equal in all versions of Python.
+
+    ``repr`` escapes characters that are not in the Unicode of this version of Python. Here they are not escaped.
+    """
+    text = repr(value)
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(escape: re.Match) -> str:
+    number = escape[1] or escape[2]
+    if number is None:
+        return escape[0]
+    code = int(number, 16)
+    never = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF  # no Unicode will have these characters
+    return chr(code) if chr(code).isprintable() or (unicodedata.category(chr(code)) == "Cn" and not never) else escape[0]
+
+
+def is_stable(text: str) -> bool:
+    """Returns whether :func:`stable_text` could have made this text.
+
+    If not, a version of Python with an older Unicode has escaped a character of it.
+    """
+    return _ESCAPE.sub(_unescaped, text) == text
 
 
 def equal_key(value: object) -> object:
@@ -105,7 +134,7 @@ def match_ids(plan: Plan, chunk: Chunk, found: MatchBatch) -> dict[str, pa.Array
     ways = ENDING not in found.by_event
     places = found.rows if ways else np.stack(end_rows(found.events, found.rows), axis=1).ravel()
     used, which = np.unique(places, return_inverse=True)
-    rows = [_digest(repr(value).encode()) for value in plain_values(chunk.columns[column].take(pa.array(used)))]
+    rows = [_digest(stable_text(value).encode()) for value in plain_values(chunk.columns[column].take(pa.array(used)))]
     if not ways:
         ends = found.by_event[ENDING].to_pylist()
         ids = [_digest(rows[a] + rows[z] + end.encode()).hex() for (a, z), end in zip(which.reshape(-1, 2).tolist(), ends, strict=True)]

@@ -79,6 +79,8 @@ def test_ids_of_matches_over_a_table():
     ids = match_table(plan, rows_of(plan, values)).column(dict(plan.outputs)["id"]).to_pylist()
     again = match_table(plan, rows_of(plan, {name: column.slice(2, 2) for name, column in values.items()})).column(dict(plan.outputs)["id"]).to_pylist()
     assert len(set(ids)) == 4 and again == ids[1:2]
+    values = {"k": strings([b"a"] * 2), "t": micros([1, 2]), "s": pa.array(["'b\\\n", "\u00e4\u200b"]), "op": pa.nulls(2, pa.string())}
+    assert match_table(plan, rows_of(plan, values)).column(dict(plan.outputs)["id"]).to_pylist() == ["9c7878a53efe937a280e5f69257f4ddf"]  # sinks have it
 
 
 def test_an_error_shows_the_key():
@@ -165,3 +167,23 @@ def test_the_bytes_of_keys_of_buckets():
     columns = [strings([b"a'", b"\xff", None]), pa.array([1.5, -0.0, None]), pa.array([7, None, 0], pa.timestamp("us", "UTC"))]
     number, keys = distinct(columns, 3)
     assert [keys[i] for i in number] == [b"(\"a'\", 4609434218613702656, 7)", b"(b'\\xff', 0, None)", b"(None, None, 0)"]
+
+
+def test_the_bytes_of_keys_do_not_depend_on_the_version_of_python():
+    """``repr`` escapes U+0378 until a Unicode has that character. U+200B and U+FFFF are never printable."""
+    texts = pa.array(["\u0378", "\U000e0fff", "\u200b\n\uffff", "\\u0378", "\u00e4"])
+    raw = ["('\u0378',)", "('\U000e0fff',)", r"('\u200b\n\uffff',)", r"('\\u0378',)", "('\u00e4',)"]
+    number, keys = distinct([texts], 5)
+    assert [keys[i].decode() for i in number] == raw
+    number, keys = distinct([pa.StructArray.from_arrays([texts.slice(0, 1)], names=["a"])], 1)
+    assert keys[0].decode() == '("(\'\u0378\',)",)'
+
+    def bucket(key: str) -> bytes:
+        keys = pa.table({"key": pa.array([key.encode()], pa.binary()), "state": pa.array([b"SCEP"], pa.large_binary()), "due": pa.array([7])})
+        return Bucket(keys, 5, b"{}").written()
+
+    for key in (*raw, r"(b'\xe4\\u0378',)", "(Decimal('1.5'),)"):
+        assert Bucket.read(bucket(key)).keys.column("key").to_pylist() == [key.encode()]
+    for key in (r"('\u0378',)", r"('\U0001f600',)"):
+        with pytest.raises(MatchRuntimeError, match="not in the Unicode of the Python version"):
+            Bucket.read(bucket(key))
