@@ -30,7 +30,7 @@ def read_table(data: bytes, most: int = 0) -> pa.Table:
         table.validate()
         for column in table.columns:
             for values in column.chunks:
-                values.view(with_leaves(values.type, as_bytes)).validate(full=True)  # a string may hold any bytes
+                values.view(with_leaves(values.type, as_bytes, nullable=True)).validate(full=True)  # a string may hold any bytes
     except (pa.ArrowException, struct.error, OSError, EOFError) as error:
         raise ValueError(str(error)) from error
     return table

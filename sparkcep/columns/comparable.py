@@ -36,16 +36,17 @@ def _sort_key(value: object) -> tuple:
     return (1, value)
 
 
-def with_leaves(t: pa.DataType, of_leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with ``of_leaf`` of each type in it that is not an array, map or struct. Its fields may be NULL."""
+def with_leaves(t: pa.DataType, of_leaf: Callable[[pa.DataType], pa.DataType], nullable: bool = False) -> pa.DataType:
+    """The type with ``of_leaf`` of each type in it that is not an array, map or struct. ``nullable``: all of its fields may be
+    NULL."""
 
     def field(one: pa.Field) -> pa.Field:
-        return one.with_type(with_leaves(one.type, of_leaf)).with_nullable(True)
+        return one.with_type(with_leaves(one.type, of_leaf, nullable)).with_nullable(nullable or one.nullable)
 
     if pa.types.is_struct(t):
         return pa.struct([field(one) for one in t])
     if pa.types.is_map(t):
-        return pa.map_(with_leaves(t.key_type, of_leaf), field(t.item_field))
+        return pa.map_(with_leaves(t.key_type, of_leaf, nullable), field(t.item_field))
     if pa.types.is_list(t):
         return pa.list_(field(t.value_field))
     return pa.large_list(field(t.value_field)) if pa.types.is_large_list(t) else of_leaf(t)
@@ -61,6 +62,11 @@ def as_number(t: pa.DataType) -> pa.DataType:
 def as_bytes(t: pa.DataType) -> pa.DataType:
     """The type of the bytes of strings; any other type as it is."""
     return pa.binary() if pa.types.is_string(t) else pa.large_binary() if pa.types.is_large_string(t) else t
+
+
+def in_utc(t: pa.DataType) -> pa.DataType:
+    """The type of times in UTC instead of another zone; any other type as it is."""
+    return pa.timestamp(t.unit, "UTC") if pa.types.is_timestamp(t) and t.tz is not None else t
 
 
 def _plain(t: pa.DataType) -> pa.DataType:

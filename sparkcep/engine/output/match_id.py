@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.columns.comparable import as_bytes, as_number, comparable, with_leaves
+from sparkcep.columns.comparable import as_bytes, as_number, comparable, in_utc, with_leaves
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.output.columns_out import end_rows
@@ -95,7 +95,7 @@ def plain_values(column: pa.Array | pa.ChunkedArray) -> list:
     A value with a time beyond Python's calendar has numbers instead of its times. A value with a string that is not UTF-8 also has
     bytes instead of its strings.
     """
-    moments = column.cast(with_leaves(column.type, _in_utc))  # a time zone decides nothing, and no local time leaves the calendar
+    moments = column.cast(with_leaves(column.type, in_utc))  # a time zone decides nothing, and no local time leaves the calendar
     try:
         return [plain(value) for value in moments.to_pylist()]
     except (OverflowError, ValueError):
@@ -111,10 +111,6 @@ def _plain_of(forms: tuple[pa.Scalar, ...]) -> object:
         except (OverflowError, ValueError):
             continue
     return plain(forms[-1].as_py())
-
-
-def _in_utc(t: pa.DataType) -> pa.DataType:
-    return pa.timestamp(t.unit, "UTC") if pa.types.is_timestamp(t) and t.tz is not None else t
 
 
 def id_leaf(plan: Plan) -> str | None:

@@ -21,8 +21,9 @@ def stream_of(table: pa.Table) -> bytes:
 
 def test_a_string_may_hold_any_bytes():
     pairs = pa.MapArray.from_arrays(pa.array([0, 1, 2, 2], pa.int32()), STRINGS.slice(0, 2), STRINGS.slice(0, 2))
+    required = pa.StructArray.from_buffers(pa.struct([pa.field("a", pa.string(), False)]), 3, [pa.py_buffer(b"\x03")], children=[STRINGS])  # NULL below NULL
     columns = {
-        "string": STRINGS, "large": pa.array([b"\xff", b"abc", None], pa.large_binary()).view(pa.large_string()), "struct": pa.StructArray.from_arrays([STRINGS], names=["a"]),
+        "required": required, "string": STRINGS, "large": pa.array([b"\xff", b"abc", None], pa.large_binary()).view(pa.large_string()), "struct": pa.StructArray.from_arrays([STRINGS], names=["a"]),
         "list": pa.ListArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), STRINGS), "map": pairs, "number": pa.array([1, None, 2]),
     }
     table = pa.table(columns)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
-from sparkcep.columns.comparable import sort_keys
+from sparkcep.columns.comparable import in_utc, sort_keys, with_leaves
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ListChanges
 from sparkcep.plan.scope import AFTER, BEFORE, RANK
@@ -36,8 +36,13 @@ def best(rows: pa.Table, top: int, descending: tuple[bool, ...]) -> pa.Table:
     keys = list(zip(*places, strict=True))
     rank = {key: number for number, key in enumerate(sorted(set(keys)), 1)}
     kept = [i for i, key in enumerate(keys) if rank[key] <= top]
-    given = rows.select(range(rows.num_columns - count)).take(pa.array(kept, pa.int64()))
+    given = _in_utc(rows.select(range(rows.num_columns - count)).take(pa.array(kept, pa.int64())))
     return given.append_column(RANK, pa.array([rank[keys[i]] for i in kept], pa.int32()))
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """Returns the rows with their times in UTC. Spark sends them in the session's zone, but does not take them back in it."""
+    return rows.cast(pa.schema([field.with_type(with_leaves(field.type, in_utc)) for field in rows.schema]))
 
 
 def _places(column: pa.ChunkedArray, down: bool) -> list[tuple]:
@@ -84,7 +89,7 @@ def neighbours(rows: pa.Table, start: int, next_start: int) -> pa.Table:
 
     ``start`` and ``next_start`` are the numbers of columns. The row before gives its ``next_start``, the row after its ``start``.
     """
-    rows = rows.take(pc.sort_indices(rows.column(start)))
+    rows = _in_utc(rows.take(pc.sort_indices(rows.column(start))))
     missing = pa.nulls(1, rows.schema.field(start).type)
     before = pa.concat_arrays([missing, *rows.column(next_start).slice(0, rows.num_rows - 1).chunks])
     after = pa.concat_arrays([*rows.column(start).slice(1).chunks, missing])
