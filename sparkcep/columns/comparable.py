@@ -19,6 +19,21 @@ def comparable(column: pa.Array | pa.ChunkedArray) -> list:
     return (column if plain == column.type else column.cast(plain)).to_pylist()
 
 
+def readable(column: pa.Array | pa.ChunkedArray) -> list:
+    """The values of a column as Arrow makes them. A value with a string that is not UTF-8 has bytes for its strings."""
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        return [_readable(value, plain) for value, plain in zip(column, column.cast(with_leaves(column.type, as_bytes)), strict=True)]
+
+
+def _readable(value: pa.Scalar, plain: pa.Scalar) -> object:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return plain.as_py()
+
+
 def sort_keys(column: pa.Array | pa.ChunkedArray) -> list[tuple]:
     """Sort keys of the values of a column: NULL sorts first and NaN last, arrays and structs element by element."""
     return [_sort_key(value) for value in comparable(column)]

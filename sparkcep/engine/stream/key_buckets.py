@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import flat, null_marks, words
 from sparkcep.columns.arrow_streams import read_table
-from sparkcep.columns.comparable import as_bytes
+from sparkcep.columns.comparable import readable
 from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.engine.core.effort import Totals
@@ -146,7 +146,7 @@ def _coded(column: pa.Array) -> tuple[np.ndarray, list[object]]:
     if pa.types.is_null(column.type):
         return np.zeros(len(column), dtype=np.int64), [None]
     encoded = _simple(column).dictionary_encode(null_encoding="encode")
-    return np.asarray(encoded.indices).astype(np.int64), _values(encoded.dictionary)
+    return np.asarray(encoded.indices).astype(np.int64), readable(encoded.dictionary)
 
 
 def _simple(column: pa.Array) -> pa.Array:
@@ -173,21 +173,7 @@ def _plain(column: pa.Array) -> list[object]:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         items, ends = _plain(column.values), np.asarray(column.offsets)
         return [items[a:b] if there else None for there, a, b in zip(valid.tolist(), ends[:-1], ends[1:], strict=True)]
-    return column.to_pylist() if pa.types.is_null(t) else _values(_simple(column))
-
-
-def _values(column: pa.Array) -> list[object]:
-    """The values of a column that is not nested. A string that is not UTF-8 becomes bytes."""
-    if as_bytes(column.type) == column.type:
-        return column.to_pylist()
-    return [value if value is None else _text(value) for value in column.cast(as_bytes(column.type)).to_pylist()]
-
-
-def _text(value: bytes) -> str | bytes:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value
+    return column.to_pylist() if pa.types.is_null(t) else readable(_simple(column))
 
 
 # -- the saved bucket ---------------------------------------------------------------------------------------------------
