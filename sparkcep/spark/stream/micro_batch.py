@@ -216,9 +216,12 @@ def _read(data: bytes, name: str) -> pa.Table:
     from sparkcep.engine.core.state_codec import damaged
 
     try:
-        return read_table(data, MOST_BYTES)
+        table = read_table(data, MOST_BYTES)
+        if name == HISTORY:
+            table.validate(full=True)  # its strings are names of variables, so they are UTF-8
     except ValueError as error:
         raise damaged(f"a stream's tables ({TABLES[name]})", "restore the checkpoint, or begin with a new one") from error
+    return table
 
 
 def arrived(asked: dict[str, Any]) -> dict[str, Any]:
