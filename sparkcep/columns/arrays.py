@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.columns.comparable import sort_keys
 from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import MatchRuntimeError
 
@@ -138,22 +139,9 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
 
 
 def _nested_ranks(columns: list[pa.Array], which: int) -> np.ndarray:
-    pool = sorted({_key(v) for c in columns for v in c.to_pylist()})
-    place = {v: i for i, v in enumerate(pool)}
-    return np.array([place[_key(v)] for v in columns[which].to_pylist()], dtype=np.int64)
-
-
-def _key(value):
-    """A value that sorts as Spark's does: NULL first, NaN last, arrays and structs element by element."""
-    if value is None:
-        return (0,)
-    if isinstance(value, dict):
-        return (1, tuple(_key(v) for v in value.values()))
-    if isinstance(value, list):
-        return (1, tuple(_key(v) for v in value))
-    if isinstance(value, float) and value != value:
-        return (2,)
-    return (1, value.encode() if isinstance(value, str) else value)
+    pool = sorted({key for c in columns for key in sort_keys(c)})
+    place = {key: i for i, key in enumerate(pool)}
+    return np.array([place[key] for key in sort_keys(columns[which])], dtype=np.int64)
 
 
 def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
@@ -173,7 +161,7 @@ def _differs(key: pa.Array, rows: int) -> np.ndarray:
         return np.zeros(max(rows - 1, 0), dtype=bool)
     t = key.type
     if pa.types.is_nested(t):
-        values = [_key(v) for v in key.to_pylist()]
+        values = sort_keys(key)
         return np.fromiter((a != b for a, b in zip(values[1:], values)), dtype=bool, count=rows - 1)
     left, right = key.slice(0, rows - 1), key.slice(1)
     if pa.types.is_floating(t):

@@ -10,6 +10,8 @@ import struct
 
 import pyarrow as pa
 
+from sparkcep.columns.comparable import as_bytes, with_leaves
+
 MOST_BYTES = 1 << 31  # limit on the compressed buffers of one stream, uncompressed
 # Field numbers in the tables of Arrow's Message.fbs: the first is of Message, the others are of RecordBatch.
 _HEADER, _BUFFERS, _COMPRESSION = 2, 2, 3
@@ -25,7 +27,10 @@ def read_table(data: bytes, most: int = 0) -> pa.Table:
         if sum(_uncompressed(message) for message in pa.ipc.MessageReader.open_stream(data) if message.type in _BATCHES) > most:
             raise ValueError(f"more than {most} bytes in compressed buffers")
         table = pa.ipc.open_stream(data).read_all()
-        table.validate(full=True)
+        table.validate()
+        for column in table.columns:
+            for values in column.chunks:
+                values.view(with_leaves(values.type, as_bytes, nullable=True)).validate(full=True)  # a string may hold any bytes
     except (pa.ArrowException, struct.error, OSError, EOFError) as error:
         raise ValueError(str(error)) from error
     return table

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import boundaries, null_marks, words
+from sparkcep.columns.comparable import as_bytes
 
 _BYTES = 8
 
@@ -57,22 +58,23 @@ def strings(prefix: pa.Array, rest: pa.Array) -> pa.Array:
     NULL."""
     if rest.null_count == prefix.null_count:  # each string has more than eight bytes
         return rest
+    plain = as_bytes(rest.type)  # a string may hold any bytes, and Arrow checks that strings are UTF-8
     offsets = boundaries([prefix], len(prefix))
     starts = offsets[:-1]
     if 2 * len(starts) > len(prefix):  # rows of a stream, whose keys change from row to row
         apart = prefix.dictionary_encode()
-        whole = _texts(words(apart.dictionary), rest.type).take(apart.indices)
+        whole = _texts(words(apart.dictionary), plain).take(apart.indices)
     else:  # equal neighbours share a string
-        texts = pc.if_else(pa.array(null_marks(prefix)[starts] == 1), None, _texts(words(prefix)[starts], rest.type))
+        texts = pc.if_else(pa.array(null_marks(prefix)[starts] == 1), None, _texts(words(prefix)[starts], plain))
         whole = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(offsets[1:], pa.int64()), texts))
-    return whole if rest.null_count == len(rest) else pc.coalesce(rest, whole)
+    return (whole if rest.null_count == len(rest) else pc.coalesce(rest.cast(plain), whole)).view(rest.type)
 
 
 def _texts(values: np.ndarray, kind: pa.DataType) -> pa.Array:
     """The bytes of each number, without the zeros at its end."""
     every = values.astype(">i8").view(np.uint8).reshape(-1, _BYTES)
     lengths = (np.arange(1, _BYTES + 1) * (every != 0)).max(axis=1, initial=0)
-    ends = np.cumsum(lengths, dtype=np.int64 if pa.types.is_large_string(kind) else np.int32)
+    ends = np.cumsum(lengths, dtype=np.int64 if pa.types.is_large_binary(kind) else np.int32)
     offsets = np.concatenate([np.zeros(1, dtype=ends.dtype), ends])
     data = every[np.arange(_BYTES) < lengths[:, None]]
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

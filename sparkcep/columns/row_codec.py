@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import flat, is_text, ranges
+from sparkcep.errors import MatchRuntimeError
 
 LENGTH, BYTE = np.dtype("<u4"), np.dtype("u1")
 
@@ -91,11 +92,11 @@ def unpacked(schema: pa.Schema, sections: Sequence[tuple[bytes, np.ndarray]], ro
     """A table of pieces of ``rows`` int64 (pieces) each.
 
     ``sections`` has for each section the bytes of all pieces, and int64 (pieces) how many belong to each. Raises ValueError for
-    bytes that are not such pieces, or not values of the types.
+    bytes that are not such pieces, or not values of the types, and MatchRuntimeError for more values than Arrow can hold.
     """
     left = iter(sections)
     table = pa.table([_column(t, left, rows) for t in schema.types], schema=schema)
-    table.validate(full=True)
+    table.validate()
     return table
 
 
@@ -168,15 +169,22 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
             keys, items = _column(t.key_type, sections, inside), _column(t.item_type, sections, inside)
             entries = pa.StructArray.from_arrays([keys, items], fields=[t.key_field, t.item_field])
             return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int32)], children=[entries])
-        width = np.int64 if pa.types.is_large_list(t) else np.int32
-        return pa.Array.from_buffers(t, count, [there, _ends(lengths, width)], children=[_column(t.value_type, sections, inside)])
+        values = _column(t.value_type, sections, inside)  # before the ends: it compares the lengths with the bytes
+        return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int64 if pa.types.is_large_list(t) else np.int32)], children=[values])
     if is_text(t):
         lengths, inside = _lengths(*next(sections), rows)
-        data = _data(*next(sections), inside)
-        return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int64 if _is_large(t) else np.int32), pa.py_buffer(data)])
+        data = pa.py_buffer(_data(*next(sections), inside))
+        plain, width = (pa.large_binary(), np.int64) if _is_large(t) else (pa.binary(), np.int32)
+        return _checked(pa.Array.from_buffers(plain, count, [there, _ends(lengths, width), data])).view(t)  # a string may hold any bytes
     stored = pa.uint8() if pa.types.is_boolean(t) else t
     data = _data(*next(sections), rows * (stored.bit_width // 8))
-    return pa.Array.from_buffers(stored, count, [there, pa.py_buffer(data)]).cast(t)
+    return _checked(pa.Array.from_buffers(stored, count, [there, pa.py_buffer(data)])).cast(t)
+
+
+def _checked(values: pa.Array) -> pa.Array:
+    """The values. Raises ArrowInvalid if they are not values of their type, such as a decimal with too many digits."""
+    values.validate(full=True)
+    return values
 
 
 def _there(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> pa.Buffer | None:
@@ -208,6 +216,11 @@ def _data(data: bytes, sizes: np.ndarray, wanted: np.ndarray) -> bytes:
 
 def _ends(lengths: np.ndarray, width: type) -> pa.Buffer:
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    if ends[-1] > np.iinfo(width).max:
-        raise ValueError("more than 2 GiB of one column")
+    most = np.iinfo(width).max
+    if ends[-1] > most:
+        raise MatchRuntimeError(
+            "STATE_LIMIT",
+            f"the saved rows of the keys that a task searches have more than {most:,} bytes of strings, or elements of arrays, in one column. Set "
+            "spark.sql.execution.arrow.useLargeVarTypes to true (strings), use a smaller WINDOW, or leave the column out", sqlstate="54000",
+        )
     return pa.py_buffer(ends.astype(width))

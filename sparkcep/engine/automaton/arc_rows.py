@@ -22,11 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import is_text, null_marks, ranks, words
+from sparkcep.columns.comparable import as_bytes
 from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, type_of
 from sparkcep.compiler.registers.register_code import register_type
 from sparkcep.engine.automaton.arc_validity import ALWAYS, ValidArc
 from sparkcep.engine.automaton.lifetimes import in_order
 from sparkcep.engine.core.chunk import Chunk
+from sparkcep.engine.core.errors import said
 from sparkcep.engine.core.task import Task
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.automaton import arc_events as kernels
@@ -178,6 +180,7 @@ class ArcRows:
 
     def __init__(self, task: Task, chunk: Chunk) -> None:
         self.task, self.chunk, columns = task, chunk, chunk.columns
+        check_texts(columns)
         self.marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
         self.time = columns[task.plan.automaton.time]
         (begin, never), (end, always), (now, _) = (self._times(column) for column in (names.FROM, names.TO, names.NOW))
@@ -432,7 +435,7 @@ class ArcRows:
         where = self.where(row)
         if arc.is_text:
             return f"{arc.text}{where}"
-        values = [repr(columns[parameter_column(i)][row].as_py()) for i in range(*arc.parameters)]
+        values = [said(columns[parameter_column(i)][row]) for i in range(*arc.parameters)]
         return f"{arc.template}({', '.join(values)}){where}"
 
     def _unknown(self, name: str | None) -> MatchRuntimeError:
@@ -442,13 +445,25 @@ class ArcRows:
         return MatchRuntimeError("UNKNOWN_ARC", message, sqlstate="22023")
 
     def _beyond(self, parameter: int, row: int) -> MatchRuntimeError:
-        value, declared = self.chunk.columns[names.written_column(parameter)][row].as_py(), self.task.plan.automaton.parameters[parameter]
-        message = f"the value {value!r} does not fit into {declared.type.upper()}, the type of the parameter {declared.name}. Declare a wider type"
+        value, declared = said(self.chunk.columns[names.written_column(parameter)][row]), self.task.plan.automaton.parameters[parameter]
+        message = f"the value {value} does not fit into {declared.type.upper()}, the type of the parameter {declared.name}. Declare a wider type"
         return MatchRuntimeError("CAST_OVERFLOW", message, sqlstate="22003")
 
     def given(self) -> dict[str, pa.Array]:
         """The columns of the parameters, for all rows."""
         return {name: self.chunk.columns[name] for name in map(parameter_column, range(len(self.task.plan.automaton.parameters)))}
+
+
+def check_texts(columns: dict[str, pa.Array]) -> None:
+    """Raises MatchRuntimeError if an operation, or a name or text of an arc, is not UTF-8. ``columns``: those of a chunk."""
+    for word in ("arc", "op", "from_state", "to_state", "when", "set"):
+        values = columns.get(names.own_columns(True)[word])
+        if values is None or as_bytes(values.type) == values.type:
+            continue
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise MatchRuntimeError("CHANGE_VALUE", f"the column {word} of ARCS FROM holds a string that is not UTF-8. Correct that row", sqlstate="22023") from error
 
 
 def text_identity(name: str | None, source: str, target: str, when: str | None, assignments: str | None) -> tuple:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.compiler.registers.register_code import compile_automaton
+from sparkcep.engine.automaton.arc_rows import check_texts
 from sparkcep.engine.automaton.register_arrays import labelled
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import Failures
@@ -91,6 +92,7 @@ class ArcTexts:
     def numbers_of(self, chunk: Chunk) -> np.ndarray:
         """The number of the arc in the automaton that each row brings as text, -1 for other rows. int64 (rows)."""
         columns = chunk.columns
+        check_texts(columns)
         marks = np.asarray(pc.fill_null(columns[names.IS], False)).astype(bool)
         marks &= np.asarray(pc.fill_null(pc.not_equal(pc.utf8_lower(columns[names.OP].cast(pa.string())), "punctuate"), True)).astype(bool)
         given = null_marks(columns[names.SOURCE]) == 0

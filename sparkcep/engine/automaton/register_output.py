@@ -17,7 +17,7 @@ from sparkcep.engine.automaton.lifetimes import Lifetimes, beyond, expired, time
 from sparkcep.engine.automaton.register_arrays import RegisterArrays
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
-from sparkcep.engine.output.match_id import ENDING, plain, plain_values
+from sparkcep.engine.output.match_id import ENDING, plain, plain_values, stable_text
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.automaton import register_runs as kernels
 from sparkcep.kernels.automaton.register_runs import M_EMIT_NULLS, M_END, M_EXPIRED, M_NULLS, M_WORDS
@@ -86,7 +86,7 @@ class RegisterOutput:
         for all, nulls in ((registers, M_NULLS), (self.compiled.emits, M_EMIT_NULLS)):
             for number, held in enumerate(all):
                 ends.append(plain_values(self._values(held, matches, ((matches[:, nulls] >> number) & 1).astype(bool))))
-        return pa.array([repr(plain(end)) for end in zip(*ends, strict=True)], pa.string())
+        return pa.array([stable_text(plain(end)) for end in zip(*ends, strict=True)], pa.string())
 
     def _edge(self, kind: str, first: np.ndarray, last: np.ndarray, matches: np.ndarray, chunk: Chunk, alive: Lifetimes) -> pa.Array:
         """The values of MATCH_FROM() or MATCH_TO()."""

@@ -128,13 +128,13 @@ def _kinds(task: Task, chunk: Chunk, changes: Changes) -> np.ndarray:
 def kinds_of(task: Task, column: pa.Array, columns: dict[str, pa.Array]) -> np.ndarray:
     """The operations of rows by the column of CHANGES IN. int8 (rows). ``columns``: those that identify a row in an error."""
     written = column.cast(pa.string())
-    kinds = pc.fill_null(pc.index_in(pc.utf8_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int8)
+    kinds = pc.fill_null(pc.index_in(pc.ascii_lower(written), value_set=_WORDS), -1).to_numpy(zero_copy_only=False).astype(np.int8)
     kinds[null_marks(written) == 1] = INSERT
     bad = np.flatnonzero(kinds < 0)
     if len(bad):
         raise MatchRuntimeError(
             "CHANGE_VALUE",
-            f"the column of CHANGES IN holds {written[int(bad[0])].as_py()!r}{task.failures.where(int(bad[0]), columns)}; write 'insert' (or NULL), 'retract' "
+            f"the column of CHANGES IN holds {said(written[int(bad[0])])}{task.failures.where(int(bad[0]), columns)}; write 'insert' (or NULL), 'retract' "
             "or 'punctuate'", sqlstate="22023",
         )
     return kinds

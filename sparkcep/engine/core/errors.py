@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from sparkcep.columns.comparable import comparable
 from sparkcep.engine.core.effort import Limits
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.common import layout
@@ -20,11 +21,16 @@ NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 
 
 def said(value: pa.Scalar) -> str:
-    """Formats a value for a message: like Python, or like Arrow for a time beyond Python's calendar."""
+    """Formats a value for a message: like Python, or like Arrow for a time beyond Python's calendar.
+
+    A string that is not UTF-8 is shown as bytes, and a time inside an array or a struct as its number.
+    """
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):
-        return str(value.cast(pa.string()).as_py())
+        if pa.types.is_temporal(value.type):
+            return str(value.cast(pa.string()).as_py())
+        return repr(comparable(pa.array([value], value.type))[0])
 
 
 class EagerConditionError(MatchRuntimeError):

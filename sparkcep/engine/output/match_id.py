@@ -9,13 +9,15 @@ checkpoints. A change of the ids requires a new format of the state.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import re
+import unicodedata
 from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
+from sparkcep.columns.comparable import as_bytes, as_number, comparable, in_utc, with_leaves
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.output.columns_out import end_rows
@@ -24,6 +26,7 @@ from sparkcep.plan.plan import Plan
 
 ENDING = "ending"  # the final values of a match's computation
 MATCH_ID = "match_id"
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|U(000[0-9a-f]{5}|0010[0-9a-f]{4})|.)")  # of repr; an escaped backslash hides the next character
 
 
 def plain(value: object) -> object:
@@ -43,6 +46,32 @@ def plain(value: object) -> object:
     return value
 
 
+def stable_text(value: object) -> str:
+    """Returns Python's text of a value, equal in all versions of Python.
+
+    ``repr`` escapes characters that are not in the Unicode of this version of Python. Here they are not escaped.
+    """
+    text = repr(value)
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(escape: re.Match) -> str:
+    number = escape[1] or escape[2]
+    if number is None:
+        return escape[0]
+    code = int(number, 16)
+    never = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF  # no Unicode will have these characters
+    return chr(code) if chr(code).isprintable() or (unicodedata.category(chr(code)) == "Cn" and not never) else escape[0]
+
+
+def is_stable(text: str) -> bool:
+    """Returns whether :func:`stable_text` could have made this text.
+
+    If not, a version of Python with an older Unicode has escaped a character of it.
+    """
+    return _ESCAPE.sub(_unescaped, text) == text
+
+
 def equal_key(value: object) -> object:
     """Returns a key that is equal for values that GROUP BY considers equal. NaN equals NaN."""
     match value:
@@ -56,52 +85,32 @@ def equal_key(value: object) -> object:
 
 
 def equal_keys(column: pa.Array | pa.ChunkedArray) -> list:
-    """Returns the :func:`equal_key` of each value of a column.
-
-    Times become numbers, because Python's calendar ends with the year 9999.
-    """
-    return [equal_key(value) for value in column.cast(_with_times(column.type, _number)).to_pylist()]
+    """Returns the :func:`equal_key` of each value of a column."""
+    return [equal_key(value) for value in comparable(column)]
 
 
 def plain_values(column: pa.Array | pa.ChunkedArray) -> list:
     """Returns the :func:`plain` value of each value of a column.
 
-    A value with a time beyond Python's calendar has a number instead.
+    A value with a time beyond Python's calendar has numbers instead of its times. A value with a string that is not UTF-8 also has
+    bytes instead of its strings.
     """
-    moments = column.cast(_with_times(column.type, _in_utc))  # a time zone decides nothing, and no local time leaves the calendar
+    moments = column.cast(with_leaves(column.type, in_utc))  # a time zone decides nothing, and no local time leaves the calendar
     try:
         return [plain(value) for value in moments.to_pylist()]
     except (OverflowError, ValueError):
-        return [_plain_or(value, number) for value, number in zip(moments, column.cast(_with_times(column.type, _number)).to_pylist(), strict=True)]
+        numbers = column.cast(with_leaves(column.type, as_number))
+        return [_plain_of(forms) for forms in zip(moments, numbers, numbers.cast(with_leaves(numbers.type, as_bytes)), strict=True)]
 
 
-def _plain_or(value: pa.Scalar, number: object) -> object:
-    try:
-        return plain(value.as_py())
-    except (OverflowError, ValueError):
-        return plain(number)
-
-
-def _in_utc(t: pa.DataType) -> pa.DataType:
-    return pa.timestamp(t.unit, "UTC") if pa.types.is_timestamp(t) and t.tz is not None else t
-
-
-def _number(t: pa.DataType) -> pa.DataType:
-    return pa.int32() if pa.types.is_date32(t) or pa.types.is_time32(t) else pa.int64()
-
-
-def _with_times(t: pa.DataType, of_time: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """Returns a type whose times have the types that ``of_time`` returns."""
-    if pa.types.is_temporal(t):
-        return of_time(t)
-    if pa.types.is_struct(t):
-        return pa.struct([field.with_type(_with_times(field.type, of_time)) for field in t])
-    if pa.types.is_map(t):
-        return pa.map_(_with_times(t.key_type, of_time), t.item_field.with_type(_with_times(t.item_type, of_time)))
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
-        made = pa.list_ if pa.types.is_list(t) else pa.large_list
-        return made(t.value_field.with_type(_with_times(t.value_type, of_time)))
-    return t
+def _plain_of(forms: tuple[pa.Scalar, ...]) -> object:
+    """Returns the :func:`plain` value of the first form that Python can represent."""
+    for form in forms[:-1]:
+        try:
+            return plain(form.as_py())
+        except (OverflowError, ValueError):
+            continue
+    return plain(forms[-1].as_py())
 
 
 def id_leaf(plan: Plan) -> str | None:
@@ -121,7 +130,7 @@ def match_ids(plan: Plan, chunk: Chunk, found: MatchBatch) -> dict[str, pa.Array
     ways = ENDING not in found.by_event
     places = found.rows if ways else np.stack(end_rows(found.events, found.rows), axis=1).ravel()
     used, which = np.unique(places, return_inverse=True)
-    rows = [_digest(repr(value).encode()) for value in plain_values(chunk.columns[column].take(pa.array(used)))]
+    rows = [_digest(stable_text(value).encode()) for value in plain_values(chunk.columns[column].take(pa.array(used)))]
     if not ways:
         ends = found.by_event[ENDING].to_pylist()
         ids = [_digest(rows[a] + rows[z] + end.encode()).hex() for (a, z), end in zip(which.reshape(-1, 2).tolist(), ends, strict=True)]

@@ -23,10 +23,12 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import flat, null_marks, words
 from sparkcep.columns.arrow_streams import read_table
+from sparkcep.columns.comparable import readable
 from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.engine.core.effort import Totals
 from sparkcep.engine.core.state_codec import NO_BYTES, damaged
+from sparkcep.engine.output.match_id import is_stable, stable_text
 from sparkcep.engine.stream.keyed_stream import KeyedStream, order_names
 from sparkcep.errors import MatchRuntimeError
 
@@ -131,7 +133,7 @@ def distinct(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray, list[b
         codes, values = _coded(column)
         pairs, number = np.unique(number * len(values) + codes, return_inverse=True)
         known = [(*known[pair // len(values)], values[pair % len(values)]) for pair in pairs.tolist()]
-    return number, [repr(key).encode() for key in known]
+    return number, [stable_text(key).encode() for key in known]
 
 
 def _coded(column: pa.Array) -> tuple[np.ndarray, list[object]]:
@@ -139,12 +141,12 @@ def _coded(column: pa.Array) -> tuple[np.ndarray, list[object]]:
     if pa.types.is_nested(column.type):
         values = _plain(column)
         numbers: dict[str, int] = {}
-        codes = np.array([numbers.setdefault(repr(value), len(numbers)) for value in values], dtype=np.int64)
+        codes = np.array([numbers.setdefault(stable_text(value), len(numbers)) for value in values], dtype=np.int64)
         return codes, list(numbers)
     if pa.types.is_null(column.type):
         return np.zeros(len(column), dtype=np.int64), [None]
     encoded = _simple(column).dictionary_encode(null_encoding="encode")
-    return np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()
+    return np.asarray(encoded.indices).astype(np.int64), readable(encoded.dictionary)
 
 
 def _simple(column: pa.Array) -> pa.Array:
@@ -171,7 +173,7 @@ def _plain(column: pa.Array) -> list[object]:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         items, ends = _plain(column.values), np.asarray(column.offsets)
         return [items[a:b] if there else None for there, a, b in zip(valid.tolist(), ends[:-1], ends[1:], strict=True)]
-    return column.to_pylist() if pa.types.is_null(t) else _simple(column).to_pylist()
+    return column.to_pylist() if pa.types.is_null(t) else readable(_simple(column))
 
 
 # -- the saved bucket ---------------------------------------------------------------------------------------------------
@@ -272,6 +274,9 @@ class Bucket:
             if keys.schema != _NO_KEYS or any(column.null_count for column in keys.columns):
                 raise ValueError("columns that are not those of keys")
             statement = _statement(metadata[b"statement"], head.get("statement", _LARGEST_STATEMENT))
+            escaped = pc.filter(keys.column(_KEY), pc.match_substring(keys.column(_KEY), "\\")).to_pylist()
+            if not all(is_stable(key.decode()) for key in escaped):
+                raise damaged(_BUCKET, _AGAIN, "a key has a character that was not in the Unicode of the Python version that wrote it")
         except (KeyError, TypeError, ValueError, RecursionError, struct.error, zlib.error) as error:
             raise damaged(_BUCKET, _AGAIN) from error
         return Bucket(keys, head["watermark"], statement, head["kept"], head["pending"])

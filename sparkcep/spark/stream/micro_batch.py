@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _OWN = 2  # columns before those of the rows: number of the key, state
 _EXTRA_COLUMNS = 3  # columns after those of matches: number of the key, state, and its timer
 _PIECE = 1 << 28  # bytes of states in a batch
+Beside: TypeAlias = tuple[tuple[str, bytes], ...]  # names and Arrow streams of tables that are read beside the rows
 
 
 def stream_batches(
@@ -169,16 +170,26 @@ def stream_of(plan: str, columns: list[list[str]], sent: list[str], ordered: int
     return stream_engine(replace(Plan.from_json(plan), arcs=None).to_json(), _input(schema.empty_table(), columns, sent, ordered).schema, ordered)
 
 
-@functools.lru_cache(maxsize=16)
-def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...] = ()) -> KeyedStream:
+def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: Beside = ()) -> KeyedStream:
     """Returns the engine for a plan. It is independent of the rows, so a worker builds it once for all its tasks.
 
-    ``beside``: the tables that are read in addition, as (name, Arrow stream). If they change, a new engine is built.
+    ``beside``: the tables that are read in addition, as (name, Arrow stream). If they change, a new engine replaces the old one.
     """
-    return _engine(plan, schema, ordered, beside)
+    kept = _engines(plan, schema, ordered)
+    engine = kept.get(beside)
+    if engine is None:
+        kept.clear()  # before the new engine is built, because the tables may be large
+        engine = kept[beside] = _engine(plan, schema, ordered, beside)
+    return engine
 
 
-def _engine(plan: str, schema: pa.Schema, ordered: int, beside: tuple[tuple[str, bytes], ...]) -> KeyedStream:
+@functools.lru_cache(maxsize=16)
+def _engines(plan: str, schema: pa.Schema, ordered: int) -> dict[Beside, KeyedStream]:
+    """Returns the dictionary for the last engine of a plan, with the tables that it has read."""
+    return {}
+
+
+def _engine(plan: str, schema: pa.Schema, ordered: int, beside: Beside) -> KeyedStream:
     """Builds the engine of :func:`stream_engine`."""
     from sparkcep.engine.automaton.arc_history import JournalArcs, with_table
     from sparkcep.engine.factory import prepare
@@ -205,9 +216,12 @@ def _read(data: bytes, name: str) -> pa.Table:
     from sparkcep.engine.core.state_codec import damaged
 
     try:
-        return read_table(data, MOST_BYTES)
+        table = read_table(data, MOST_BYTES)
+        if name == HISTORY:
+            table.validate(full=True)  # its strings are names of variables, so they are UTF-8
     except ValueError as error:
         raise damaged(f"a stream's tables ({TABLES[name]})", "restore the checkpoint, or begin with a new one") from error
+    return table
 
 
 def arrived(asked: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sparkcep.clause.tokens import quote
+from sparkcep.columns.comparable import comparable
 from sparkcep.engine.stream.inspection import rows_of
 from sparkcep.engine.stream.key_buckets import Bucket
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, MatchRuntimeError
@@ -121,7 +122,7 @@ class _Reader:
                     yield None, [_id(key, state) for key, state in zip(keys.column("key").to_pylist(), states.to_pylist(), strict=True)], states
             else:
                 values = pa.RecordBatch.from_arrays(batch.columns[1:], names=list(self.keys)) if self.keys else None
-                texts = [repr(row).encode() for row in values.to_pylist()] if values is not None else [b""] * batch.num_rows
+                texts = [repr(row).encode() for row in zip(*map(comparable, values.columns), strict=True)] if values is not None else [b""] * batch.num_rows
                 states = batch.column(0).cast(pa.large_binary())
                 yield values, [_id(key, state) for key, state in zip(texts, states.to_pylist(), strict=True)], states
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.columns.comparable import readable
 from sparkcep.compiler.conditions.time_zones import transitions
 
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -27,8 +28,8 @@ def local_time(micros: int, zone: str | None) -> datetime.datetime:
 
 
 def values_of(column: pa.ChunkedArray | pa.Array, zone: str) -> list[Any]:
-    """The values of a column, TIMESTAMP by the clock of the session's zone."""
+    """The values of a column, TIMESTAMP by the clock of the session's zone. A string that is not UTF-8 becomes bytes."""
     if not pa.types.is_timestamp(column.type) or column.type.tz is None:
-        return column.to_pylist()
+        return readable(column)
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
     return [None if at is None else local_time(at, zone) for at in micros]

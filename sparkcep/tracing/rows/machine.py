@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import flat
+from sparkcep.columns.comparable import readable
 from sparkcep.columns.types import WORD, Type
 from sparkcep.compiler.conditions.bytecode import SLOT, ConditionCompiler
 from sparkcep.engine.core.chunk import Chunk
@@ -84,7 +85,7 @@ class Machine:
             ranks = found.setdefault(kind, {})
             if (name, WORD) in compiled.int_columns:
                 words = data.rows.ints[compiled.int_columns.index((name, WORD))].tolist()
-                ranks.update((rank, value) for rank, value in zip(words, chunk.columns[name].to_pylist(), strict=True) if value is not None)
+                ranks.update((rank, value) for rank, value in zip(words, readable(chunk.columns[name]), strict=True) if value is not None)
         ranks = found.setdefault("string", {})
         for at, which in compiled.string_patches:
             ranks[int(data.conditions.code[at, 1])] = compiled.strings[which]

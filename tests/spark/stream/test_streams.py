@@ -153,6 +153,26 @@ def test_the_rows_are_those_of_the_table(spark, tmp_path, name):
         assert max(c["pendingRows"] for c in counted) > 5 and max(c["keptRows"] for c in counted) > 5 and sum(c["engineTimeMs"] for c in counted) > 0
 
 
+@pytest.mark.parametrize("route", [further("operator"), further("frames")])
+def test_keys_that_are_not_utf8(spark, tmp_path, route):
+    """As CAST(key AS STRING) gives of the rows of Kafka; the query resumes from a state with such a key."""
+    keys, source = ["00000000000000FF", "61FF", "FF", "61"], tmp_path / "in"
+    source.mkdir()
+    text = """SELECT hex(k) AS k, a, hex(l) AS l FROM (SELECT CAST(unhex(symbol) AS STRING) AS k, ts, price FROM {t}) MATCH_RECOGNIZE (
+      PARTITION BY k ORDER BY ts MEASURES FIRST(ts) AS a, LAST(k) AS l PATTERN (A B) WINDOW INTERVAL '1' MINUTE DEFINE B AS price > A.price)"""
+    stream(spark, source).createOrReplaceTempView("ticks_stream")
+    spark.conf.set("sparkcep.stream.route", route)
+    try:
+        for number in range(3):
+            put(source, number, [{"symbol": key, "at": 1 + 20 * number + i, "n": i, "price": number, "f": None} for i, key in enumerate(keys)])
+            ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+        put(source, 3, [{"symbol": key, "at": END, "n": 0, "price": 0, "f": None} for key in keys])
+        ran(spark.sql(text.format(t="ticks_stream")), tmp_path)
+    finally:
+        spark.conf.unset("sparkcep.stream.route")
+    assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).sort("a").collect()] == [(key, BEGIN + datetime.timedelta(seconds=1 + i), key) for i, key in enumerate(keys)]
+
+
 ENDS = {
     "anchored": "SELECT string(n) AS value FROM {t} MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts, n MEASURES LAST(ts) AS z, MATCH_COUNT() AS n "
     "EVENT SELECTION SKIP TILL ANY MATCH PATTERN ((^ A | D) B C) WINDOW INTERVAL '9' SECONDS DEFINE B AS price >= 5, C AS price > B.price, D AS price = 8) WHERE symbol <> 'k1'",

@@ -244,7 +244,7 @@ def test_values_beyond_the_calendar_of_python_are_compared(t):
     nested = pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1, 2, 3], far), pa.array([float("nan"), 1.5, None])], names=["a", "b"])
     assert equal_keys(far) == [1 << 61, 5, None]
     assert equal_keys(nested) == [(("a", (1 << 61,)), ("b", "NaN")), (("a", (5,)), ("b", 1.5)), (("a", (None,)), ("b", None))]
-    assert equal_keys(pa.array([3], pa.int32()).cast(pa.date32())) == [3] and equal_keys(pa.array(["x"])) == ["x"]
+    assert equal_keys(pa.array([3], pa.int32()).cast(pa.date32())) == [3] and equal_keys(pa.array(["x"])) == [b"x"]
     assert said(far[0]) and said(far[2]) == "None"
     (_, beyond), (_, five) = plain_values(nested)[0][0], plain_values(nested)[1][0]
     assert repr(beyond) and five == (plain(pa.array([5]).cast(t)[0].as_py()),)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+import struct
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkcep.columns.row_codec import described
+from sparkcep.columns.row_codec import described, unpacked
 from sparkcep.engine.core.resume import AT_START, WHOLE_PARTITIONS, ResumeState
 from sparkcep.engine.core.state_codec import StateBytes
 from sparkcep.errors import MatchRuntimeError
@@ -172,13 +173,42 @@ def test_a_number_of_rows_is_compared_with_the_bytes_before_the_state_is_restore
 
 
 def test_values_that_are_none_of_their_type():
-    table = pa.table({"s": ["abc"], "d": pa.array([decimal.Decimal("1.5")], pa.decimal128(3, 1))})
-    form = StateBytes(table.schema, WHOLE_PARTITIONS)
-    (state,) = form.written(ResumeState.of(np.array([1])), table)
-    assert form.read([with_checksum(state, b"abc", b"abd")])[1].column("s").to_pylist() == ["abd"]
-    for old, new in ((b"abc", b"a\xffc"), ((15).to_bytes(16, "little"), (10**20).to_bytes(16, "little"))):
+    numbers = pa.array([decimal.Decimal("1.5")], pa.decimal128(3, 1))
+    for column in (numbers, pa.StructArray.from_arrays([numbers], names=["d"]), pa.ListArray.from_arrays([0, 1], numbers)):
+        table = pa.table({"s": ["abc"], "d": column})
+        form = StateBytes(table.schema, WHOLE_PARTITIONS)
+        (state,) = form.written(ResumeState.of(np.array([1])), table)
+        assert form.read([with_checksum(state, b"abc", b"abd")])[1].column("s").to_pylist() == ["abd"]
         with pytest.raises(MatchRuntimeError, match="damaged"):
-            form.read([with_checksum(state, old, new)])
+            form.read([with_checksum(state, (15).to_bytes(16, "little"), (10**20).to_bytes(16, "little"))])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_string_may_hold_any_bytes(kind):
+    """As CAST(value AS STRING) of binary values gives."""
+    plain = pa.large_binary() if kind == pa.large_string() else pa.binary()
+    texts = pa.array([b"\xff", None, b"a\xc3", b"\xed\xa0\x80", b"b"], plain).view(kind)
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4, 5], pa.int32()), texts)
+    table = pa.table({"s": texts, "l": lists, "r": pa.StructArray.from_arrays([texts], names=["a"]), "m": pa.MapArray.from_arrays(lists.offsets, pa.array(range(5)), texts)})
+    form = StateBytes(table.schema, WHOLE_PARTITIONS)
+    states = form.written(ResumeState.of(np.array([2, 0, 3])), table)
+    assert form.read(states)[1].equals(table)
+
+
+def test_more_than_arrow_can_hold_is_a_limit_of_the_task():
+    """The lengths agree, so the state is not damaged. Its bytes are not read before the error."""
+    half = 1 << 30
+    for schema, sections in (
+        (pa.schema([("s", pa.string())]), [(b"", 0), (struct.pack("<2I", half, half), 8), (b"", 2 * half)]),
+        (pa.schema([("l", pa.list_(pa.null()))]), [(b"", 0), (struct.pack("<2I", half, half), 8)]),
+    ):
+        given = [(data, np.array([size])) for data, size in sections]
+        with pytest.raises(MatchRuntimeError, match="more than 2,147,483,647 .* spark.sql.execution.arrow.useLargeVarTypes") as caught:
+            unpacked(schema, given, np.array([2]))
+        assert caught.value.error_class == "SPARKCEP.STATE_LIMIT"
+    small, large = (pa.table({"s": pa.array(["a", None, "bc"], kind)}) for kind in (pa.string(), pa.large_string()))
+    (state,) = StateBytes(small.schema, WHOLE_PARTITIONS).written(ResumeState.of(np.array([3])), small)
+    assert StateBytes(large.schema, WHOLE_PARTITIONS).read([state])[1].equals(large)  # so the setting helps
 
 
 def test_states_of_other_columns_and_searches():

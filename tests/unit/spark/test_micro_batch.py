@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pyarrow as pa
 import pytest
 
 from sparkcep.engine.stream.key_buckets import Layout
-from sparkcep.engine.stream.keyed_stream import order_names
-from sparkcep.spark.stream.micro_batch import stream_batches, stream_of
+from sparkcep.engine.stream.keyed_stream import KeyedStream, order_names
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.spark.stream import micro_batch
+from sparkcep.spark.stream.micro_batch import stream_batches, stream_engine, stream_of
+from sparkcep.spark.stream.start_checks import ARCS, HISTORY
 from tests.property.stream.streams import HEAD, WINDOW, planned, timed
 
 ALL_ROWS = f"{HEAD} FIRST(id) AS a ALL ROWS PER MATCH PATTERN (A B) {WINDOW} DEFINE A AS v = 1, B AS v = 2"
@@ -31,6 +36,36 @@ def test_a_users_column_with_the_name_of_one_of_order_by(name):
     emitted = pa.Table.from_batches([*stream_batches(plan.to_json(), columns, names, 1, [], iter(came))])
     values = emitted.column(stream.engine.task.prepared.output_schema.names.index(name)).drop_null().to_pylist()
     assert values == [*range(8)]
+
+
+def test_only_the_last_engine_of_a_clause_is_kept(monkeypatch):
+    """A table of ARCS FROM or USING HISTORY that changes in each micro-batch would fill a worker's memory."""
+    made = []
+
+    def engine(plan, schema, ordered, beside):
+        assert all(other() is None for other in made)  # also while the next one is built
+        new = KeyedStream.__new__(KeyedStream)
+        made.append(weakref.ref(new))
+        return new
+
+    monkeypatch.setattr(micro_batch, "_engine", engine)
+    asked = ("a plan of this test", pa.schema([("a", pa.int64())]), 1)
+    for content in (b"1", b"2", b"2", b"1"):
+        assert stream_engine(*asked, ((ARCS, content),)) is made[-1]()
+    assert len(made) == 3
+    assert stream_engine(*asked) is stream_engine(*asked) is made[-1]() and len(made) == 4
+
+
+def test_a_history_with_a_string_that_is_not_utf8_is_damaged():
+    """Its strings are names. Those of ARCS FROM may be keys, which have any bytes."""
+    table = pa.table({"a": pa.array([b"\xff"], pa.binary()).view(pa.string())})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    assert micro_batch._read(data, ARCS).equals(table)
+    with pytest.raises(MatchRuntimeError, match="STATE_FORMAT.*the state of a stream's tables .the table of USING HISTORY. cannot be read"):
+        micro_batch._read(data, HISTORY)
 
 
 def test_names_beside_those_of_columns():

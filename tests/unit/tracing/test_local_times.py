@@ -40,3 +40,9 @@ def test_times_whose_instant_is_of_no_year(zone, at):
     assert offset is not None
     found = local_time(utc - offset // datetime.timedelta(microseconds=1), zone)
     assert found.replace(tzinfo=None) == at and found - found == datetime.timedelta(0)
+
+
+def test_a_string_that_is_not_utf8_is_bytes():
+    strings = pa.array([b"a", b"\xff", None], pa.binary()).view(pa.string())
+    assert values_of(strings, "UTC") == ["a", b"\xff", None]
+    assert values_of(pa.chunked_array([pa.StructArray.from_arrays([strings], names=["s"])]), "UTC") == [{"s": "a"}, {"s": b"\xff"}, {"s": None}]

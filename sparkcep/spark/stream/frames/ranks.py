@@ -6,15 +6,15 @@ share a window, and thus their keys, are all matches to rank. Ranking needs no s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
+from sparkcep.columns.comparable import in_utc, sort_keys, with_leaves
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ListChanges
 from sparkcep.plan.scope import AFTER, BEFORE, RANK
@@ -36,25 +36,19 @@ def best(rows: pa.Table, top: int, descending: tuple[bool, ...]) -> pa.Table:
     keys = list(zip(*places, strict=True))
     rank = {key: number for number, key in enumerate(sorted(set(keys)), 1)}
     kept = [i for i, key in enumerate(keys) if rank[key] <= top]
-    given = rows.select(range(rows.num_columns - count)).take(pa.array(kept, pa.int64()))
+    given = _in_utc(rows.select(range(rows.num_columns - count)).take(pa.array(kept, pa.int64())))
     return given.append_column(RANK, pa.array([rank[keys[i]] for i in kept], pa.int32()))
+
+
+def _in_utc(rows: pa.Table) -> pa.Table:
+    """Returns the rows with their times in UTC. Spark sends them in the session's zone, but does not take them back in it."""
+    return rows.cast(pa.schema([field.with_type(with_leaves(field.type, in_utc)) for field in rows.schema]))
 
 
 def _places(column: pa.ChunkedArray, down: bool) -> list[tuple]:
     """Returns sort keys for the values."""
-    values = column.to_pylist()
-    return [(value is None, _Down(_place(value))) for value in values] if down else [_place(value) for value in values]
-
-
-def _place(value: Any) -> tuple:
-    """Returns a sort key: NULL sorts first and NaN last, inside arrays and structs as well."""
-    if value is None:
-        return (0,)
-    if isinstance(value, dict):
-        return (1, *map(_place, value.values()))
-    if isinstance(value, list):
-        return (1, *map(_place, value))
-    return (2,) if isinstance(value, float) and math.isnan(value) else (1, value)
+    keys = sort_keys(column)
+    return [(null, _Down(key)) for null, key in zip(column.is_null().to_pylist(), keys, strict=True)] if down else keys
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ def neighbours(rows: pa.Table, start: int, next_start: int) -> pa.Table:
 
     ``start`` and ``next_start`` are the numbers of columns. The row before gives its ``next_start``, the row after its ``start``.
     """
-    rows = rows.take(pc.sort_indices(rows.column(start)))
+    rows = _in_utc(rows.take(pc.sort_indices(rows.column(start))))
     missing = pa.nulls(1, rows.schema.field(start).type)
     before = pa.concat_arrays([missing, *rows.column(next_start).slice(0, rows.num_rows - 1).chunks])
     after = pa.concat_arrays([*rows.column(start).slice(1).chunks, missing])
