@@ -127,33 +127,41 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
         found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     if columns and not is_text(columns[0].type):
-        return [_nested_ranks(columns, i) for i in range(len(columns))], np.zeros(0, dtype=np.int64)
+        keys = [_sort_keys(column) for column in columns]
+        places = {key: place for place, key in enumerate(sorted(set().union(*keys)))}
+        return [np.array([places[key] for key in of], dtype=np.int64) for of in keys], np.zeros(0, dtype=np.int64)
     t = columns[0].type if columns else pa.string()
-    large = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
     texts = [*columns, pa.array(list(constants), type=t)]
     pool = pc.unique(pa.chunked_array(texts, type=t)).drop_null()
-    ordered = pool.take(pc.sort_indices(pool.cast(pa.large_binary() if large else pa.binary())))
+    ordered = pool.take(pc.sort_indices(pool.cast(_binary(t))))
     *found, fixed = (np.asarray(pc.index_in(c, value_set=ordered).fill_null(0)).astype(np.int64) for c in texts)
     return found, fixed
 
 
-def _nested_ranks(columns: list[pa.Array], which: int) -> np.ndarray:
-    pool = sorted({_key(v) for c in columns for v in c.to_pylist()})
-    place = {v: i for i, v in enumerate(pool)}
-    return np.array([place[_key(v)] for v in columns[which].to_pylist()], dtype=np.int64)
+def _binary(t: pa.DataType) -> pa.DataType:
+    """The type of the bytes of strings of a type."""
+    return pa.large_binary() if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else pa.binary()
 
 
-def _key(value):
-    """A value that sorts as Spark's does: NULL first, NaN last, arrays and structs element by element."""
-    if value is None:
-        return (0,)
-    if isinstance(value, dict):
-        return (1, tuple(_key(v) for v in value.values()))
-    if isinstance(value, list):
-        return (1, tuple(_key(v) for v in value))
-    if isinstance(value, float) and value != value:
-        return (2,)
-    return (1, value.encode() if isinstance(value, str) else value)
+def _sort_keys(column: pa.Array) -> list[tuple]:
+    """Keys that sort as Spark's values do: NULL first, NaN last, strings by their bytes, arrays and structs element by element."""
+    t = column.type
+    values: list
+    if pa.types.is_struct(t):  # by position, because two fields may have one name
+        fields = [_sort_keys(field) for field in column.flatten()]
+        values = list(zip(*fields, strict=True)) if fields else [()] * len(column)
+    elif pa.types.is_list(t) or pa.types.is_large_list(t):
+        elements = _sort_keys(column.flatten())
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        ends = np.cumsum(lengths)
+        values = [tuple(elements[begin:end]) for begin, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
+    elif pa.types.is_temporal(t):
+        # Python compares times of one zone by the clock, which repeats an hour each year, and its calendar ends with the year 9999
+        values = column.view(pa.int32() if t.bit_width == 32 else pa.int64()).to_pylist()
+    else:
+        values = (column.cast(_binary(t)) if is_text(t) else column).to_pylist()
+    nulls = null_marks(column).tolist()
+    return [(0,) if null else (2,) if isinstance(value, float) and value != value else (1, value) for value, null in zip(values, nulls, strict=True)]
 
 
 def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
@@ -161,22 +169,29 @@ def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
     GROUP BY."""
     if rows == 0:
         return np.zeros(1, dtype=np.int64)
-    change = np.zeros(rows - 1, dtype=bool)
-    for key in keys:
-        change |= _differs(key, rows)
-    starts = np.flatnonzero(change) + 1
+    starts = np.flatnonzero(_any_differs(keys, rows)) + 1
     return np.concatenate([[0], starts, [rows]]).astype(np.int64)
+
+
+def _any_differs(columns: list[pa.Array], rows: int) -> np.ndarray:
+    """Whether a row differs from the row before it in one of the columns, bool (rows - 1)."""
+    found = np.zeros(rows - 1, dtype=bool)
+    for column in columns:
+        found |= _differs(column, rows)
+    return found
 
 
 def _differs(key: pa.Array, rows: int) -> np.ndarray:
     if rows <= 1:
         return np.zeros(max(rows - 1, 0), dtype=bool)
     t = key.type
-    if pa.types.is_nested(t):
-        values = [_key(v) for v in key.to_pylist()]
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        values = _sort_keys(key)
         return np.fromiter((a != b for a, b in zip(values[1:], values)), dtype=bool, count=rows - 1)
     left, right = key.slice(0, rows - 1), key.slice(1)
-    if pa.types.is_floating(t):
+    if pa.types.is_struct(t):
+        differ = _any_differs(key.flatten(), rows)
+    elif pa.types.is_floating(t):
         x = words(key)
         nan = np.isnan(x)
         differ = (x[1:] != x[:-1]) & ~(nan[1:] & nan[:-1])
