@@ -23,7 +23,11 @@ def said(value: pa.Scalar) -> str:
     """Formats a value for a message: like Python, or like Arrow for a time beyond Python's calendar."""
     try:
         return repr(value.as_py())
-    except (OverflowError, ValueError):
+    except (OverflowError, ValueError):  # also if a part is such a time, or if two fields of a struct have one name
+        if pa.types.is_struct(value.type):
+            return f"{{{', '.join(f'{field.name!r}: {said(value[i])}' for i, field in enumerate(value.type))}}}"
+        if pa.types.is_list(value.type) or pa.types.is_large_list(value.type):
+            return f"[{', '.join(map(said, value.values))}]"
         return str(value.cast(pa.string()).as_py())
 
 
