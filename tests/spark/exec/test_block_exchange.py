@@ -397,7 +397,7 @@ def test_rows_are_exchanged_where_blocks_cannot_hold_a_column(exchanged):
 def test_structs_travel_in_blocks(exchanged):
     """Structs of all types, NULL ones and NULL fields, nested, with two fields of one name; from rows and from batches."""
     fields = ", ".join(f"'{name}', `{name}`" for name in NAMES)
-    whole = f"IF(id % 5 = 0, NULL, named_struct({fields}, 'of', IF(id % 3 = 0, NULL, named_struct('a', id, 'A', `string`)), 'n', 1))"
+    whole = f"IF(id % 5 = 0, NULL, named_struct({fields}, 'of', IF(id % 3 = 0, NULL, named_struct('a', id, 'A', `string`, 'a', `int`)), 'n', 1))"
     for table in ("of_types", "stored_types"):
         below = f"(SELECT id, `int` AS k, {whole} AS s FROM {table})"
         query = f"SELECT k, id, s FROM {below} MATCH_RECOGNIZE (PARTITION BY k ORDER BY id, s.`string`, s.`double`, s.`decimal` ALL ROWS PER MATCH PATTERN (A+))"
