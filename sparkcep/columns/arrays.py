@@ -20,9 +20,19 @@ _SORTED_BITS = 63  # of the number that represents a row in sorting
 
 def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One contiguous array."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    try:
+        return column.combine_chunks()
+    except pa.ArrowInvalid as error:  # strings have offsets of 32 bits
+        raise MatchRuntimeError(
+            "STATE_LIMIT",
+            f"the rows that are needed at once have more than 2 GiB in a column of type {column.type}. SET spark.sql.execution.arrow.useLargeVarTypes = true, "
+            "or use a smaller WINDOW",
+            sqlstate="54000",
+        ) from error
 
 
 def row_bytes(column: pa.Array) -> np.ndarray:

@@ -406,6 +406,21 @@ def test_structs_travel_in_blocks(exchanged):
         assert exchanged.sql(query).schema["s"].dataType == exchanged.sql(f"SELECT s FROM {below}").schema["s"].dataType
 
 
+@pytest.mark.further
+@pytest.mark.parametrize("way", ["columns", "rows"])
+@pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH"])
+def test_strings_with_offsets_of_64_bits(exchanged, way, rows):
+    """The setting that the error of more than 2 GiB names changes the types of strings in Arrow, but not the rows."""
+    below = "(SELECT id, id % 3 AS k, concat('name ', id) AS s, CAST(string(id) AS BINARY) AS b, struct(string(id) AS x) AS st, array(string(id)) AS l FROM range(40))"
+    query = f"""SELECT * FROM {below} MATCH_RECOGNIZE (PARTITION BY k ORDER BY id MEASURES LAST(s) AS last_s, min(s) AS mi, max(st) AS ma, array_agg(s) AS g,
+      array_agg(CLASSIFIER()) AS c, FIRST(l) AS fl, max(b) AS mb {rows} PATTERN (A B+) DEFINE B AS s > PREV(s) OR st > PREV(st) OR B.b = A.b OR CLASSIFIER() = 'x')"""
+    found = []
+    for large in ("false", "true"):
+        with configured(exchanged, {"spark.sql.execution.arrow.useLargeVarTypes": large, "sparkcep.exchange": way}):
+            found.append(sorted(map(str, exchanged.sql(query).collect())))
+    assert found[0] == found[1] and len(found[0]) >= 6
+
+
 def test_measures_that_may_fail_travel_in_blocks(exchanged):
     """The operands of a sum that fails for a row are in a struct, which is NULL for other rows."""
     exchanged.sql("CREATE OR REPLACE TEMP VIEW divided AS SELECT id, id % 3 AS k, IF(id = 17, 0, 1) AS d FROM range(30)")
