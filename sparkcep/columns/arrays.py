@@ -40,7 +40,7 @@ def row_bytes(column: pa.Array) -> np.ndarray:
     t = column.type
     if pa.types.is_struct(t):
         return sum((row_bytes(field) for field in column.flatten()), np.zeros(len(column), dtype=np.int64))
-    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_map(t):
+    if _is_list(t) or pa.types.is_map(t):
         offsets = np.asarray(column.offsets, dtype=np.int64)
         values = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"]) if pa.types.is_map(t) else column.values
         return np.diff(np.concatenate([[0], np.cumsum(row_bytes(values))])[offsets])
@@ -59,6 +59,10 @@ def most_bytes(column: pa.Array) -> int:
 def is_text(t: pa.DataType) -> bool:
     """Whether the values are strings or binary."""
     return pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return pa.types.is_list(t) or pa.types.is_large_list(t)
 
 
 def null_marks(column: pa.Array) -> np.ndarray:
@@ -123,7 +127,7 @@ def normalized(column: pa.Array) -> pa.Array:
         return pc.add(column, pa.scalar(0.0, t))
     if pa.types.is_struct(t):
         return pa.StructArray.from_arrays([normalized(column.field(i)) for i in range(t.num_fields)], fields=list(t), mask=column.is_null())
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if _is_list(t):
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32() if pa.types.is_list(t) else pa.int64())
         made = pa.ListArray if pa.types.is_list(t) else pa.LargeListArray
@@ -137,41 +141,54 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
         found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     if columns and not is_text(columns[0].type):
-        keys = [_sort_keys(column) for column in columns]
-        places = {key: place for place, key in enumerate(sorted(set().union(*keys)))}
-        return [np.array([places[key] for key in of], dtype=np.int64) for of in keys], np.zeros(0, dtype=np.int64)
+        return np.split(_nested_ranks(columns), np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     t = columns[0].type if columns else pa.string()
+    large = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
     texts = [*columns, pa.array(list(constants), type=t)]
     pool = pc.unique(pa.chunked_array(texts, type=t)).drop_null()
-    ordered = pool.take(pc.sort_indices(pool.cast(_binary(t))))
+    ordered = pool.take(pc.sort_indices(pool.cast(pa.large_binary() if large else pa.binary())))
     *found, fixed = (np.asarray(pc.index_in(c, value_set=ordered).fill_null(0)).astype(np.int64) for c in texts)
     return found, fixed
 
 
-def _binary(t: pa.DataType) -> pa.DataType:
-    """The type of the bytes of strings of a type."""
-    return pa.large_binary() if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else pa.binary()
+def _nested_ranks(columns: list[pa.Array]) -> np.ndarray:
+    """The ranks of the values of all columns, one column after the other, int64.
 
-
-def _sort_keys(column: pa.Array) -> list[tuple]:
-    """Keys that sort as Spark's values do: NULL first, NaN last, strings by their bytes, arrays and structs element by element."""
-    t = column.type
-    values: list
+    They have Spark's order: NULL first, NaN last, strings by their bytes, structs and arrays by their parts.
+    """
+    t = columns[0].type
     if pa.types.is_struct(t):  # by position, because two fields may have one name
-        fields = [_sort_keys(field) for field in column.flatten()]
-        values = list(zip(*fields, strict=True)) if fields else [()] * len(column)
-    elif pa.types.is_list(t) or pa.types.is_large_list(t):
-        elements = _sort_keys(column.flatten())
-        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-        ends = np.cumsum(lengths)
-        values = [tuple(elements[begin:end]) for begin, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
-    elif pa.types.is_temporal(t):
-        # Python compares times of one zone by the clock, which repeats an hour each year, and its calendar ends with the year 9999
-        values = column.view(pa.int32() if t.bit_width == 32 else pa.int64()).to_pylist()
+        by = [_nested_ranks(list(fields)) for fields in zip(*(column.flatten() for column in columns), strict=True)]
+    elif _is_list(t):
+        # The bytes of a number have its order if the highest one comes first. So an array has the order of all its elements' bytes.
+        elements = _nested_ranks([column.flatten() for column in columns]).astype(">i8")
+        lengths = np.concatenate([pc.fill_null(pc.list_value_length(column), 0).to_numpy() for column in columns])
+        ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]) * elements.itemsize
+        by = ranks([pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(elements.tobytes())])])[0]
+    elif is_text(t) or pa.types.is_decimal(t):
+        by = [np.concatenate(ranks(columns)[0])]
     else:
-        values = (column.cast(_binary(t)) if is_text(t) else column).to_pylist()
-    nulls = null_marks(column).tolist()
-    return [(0,) if null else (2,) if isinstance(value, float) and value != value else (1, value) for value, null in zip(values, nulls, strict=True)]
+        by = [np.concatenate([_ordered_words(column) for column in columns])]
+    there = np.concatenate([null_marks(column) == 0 for column in columns])
+    by = [there.astype(np.int64), *(np.where(there, values, 0) for values in by)]
+    order = stable_order(by)
+    rises = np.zeros(len(order), dtype=np.int64)
+    for values in by:
+        rises[1:] |= np.diff(values[order]) != 0
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.cumsum(rises)
+    return found
+
+
+def _ordered_words(column: pa.Array) -> np.ndarray:
+    """Numbers with the order of the values of a type that has one width, int64. A NULL has any number."""
+    if pa.types.is_floating(column.type):
+        values = words(column)
+        bits = (np.where(np.isnan(values), np.nan, values) + 0.0).view(np.int64)  # one NaN, and one zero
+        return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    if pa.types.is_temporal(column.type):  # Python's times of one zone have the order of the clock, which repeats an hour a year
+        return words(column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()))
+    return words(column)
 
 
 def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
@@ -195,9 +212,8 @@ def _differs(key: pa.Array, rows: int) -> np.ndarray:
     if rows <= 1:
         return np.zeros(max(rows - 1, 0), dtype=bool)
     t = key.type
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
-        values = _sort_keys(key)
-        return np.fromiter((a != b for a, b in zip(values[1:], values)), dtype=bool, count=rows - 1)
+    if _is_list(t):
+        return np.diff(_nested_ranks([key])) != 0
     left, right = key.slice(0, rows - 1), key.slice(1)
     if pa.types.is_struct(t):
         differ = _any_differs(key.flatten(), rows)

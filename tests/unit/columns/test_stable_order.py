@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 
 import numpy as np
@@ -63,3 +64,45 @@ def test_nested_values_have_the_order_of_spark(column, expected):
         assert boundaries([some], len(places)).tolist() == [0, *changes, len(places)]
     (left, right), _ = ranks([column, column.slice(1)])
     assert left.tolist() == expected and right.tolist() == expected[1:]
+
+
+def key_of(value):
+    """The order of Spark's values in plain Python."""
+    match value:
+        case None:
+            return (0,)
+        case dict():
+            return (1, [key_of(part) for part in value.values()])
+        case list():
+            return (1, [key_of(part) for part in value])
+        case float() if value != value:
+            return (2,)
+    return (1, value.encode() if isinstance(value, str) else value)
+
+
+def random_value(rng, t):
+    if rng.random() < 0.2:
+        return None
+    if pa.types.is_struct(t):
+        return {field.name: random_value(rng, field.type) for field in t}
+    if pa.types.is_list(t):
+        return [random_value(rng, t.value_type) for _ in range(rng.randrange(3))]
+    return rng.choice({pa.float64(): [0.0, -0.0, -1.5, 2.0, float("nan"), float("-inf")], pa.int64(): [-300, -1, 0, 256, 1 << 62], pa.bool_(): [True, False]}.get(t, ["", "a", "ab", "b", "é"]))
+
+
+@pytest.mark.parametrize("t", [
+    pa.list_(pa.list_(pa.int64())),
+    pa.struct([("a", pa.float64()), ("b", pa.list_(pa.string())), ("c", pa.bool_())]),
+    pa.list_(pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.float64()), ("d", pa.string())]))])),
+], ids=str)  # fmt: skip
+def test_random_nested_values_have_the_order_of_spark(t):
+    rng = random.Random(str(t))
+    for _ in range(20):
+        values = [random_value(rng, t) for _ in range(rng.randrange(60))]
+        keys = [key_of(value) for value in values]
+        pool = [key for i, key in enumerate(sorted(keys)) if i == 0 or key != sorted(keys)[i - 1]]
+        column = pa.array(values, t)
+        cut = rng.randrange(len(values) + 1)
+        found, _ = ranks([column.slice(0, cut), column.slice(cut)])
+        assert np.concatenate(found).tolist() == [pool.index(key) for key in keys]
+        assert boundaries([column], len(values)).tolist() == [*(i for i in range(len(keys)) if i == 0 or keys[i] != keys[i - 1]), len(keys)]
