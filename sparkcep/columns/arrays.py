@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.comparable import sort_keys
 from sparkcep.columns.types import Type, type_of
 from sparkcep.errors import MatchRuntimeError
 
@@ -21,9 +20,19 @@ _SORTED_BITS = 63  # of the number that represents a row in sorting
 
 def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """One contiguous array."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    try:
+        return column.combine_chunks()
+    except pa.ArrowInvalid as error:  # strings have offsets of 32 bits
+        raise MatchRuntimeError(
+            "STATE_LIMIT",
+            f"the rows that are needed at once have more than 2 GiB in a column of type {column.type}. SET spark.sql.execution.arrow.useLargeVarTypes = true, "
+            "or use a smaller WINDOW",
+            sqlstate="54000",
+        ) from error
 
 
 def row_bytes(column: pa.Array) -> np.ndarray:
@@ -31,7 +40,7 @@ def row_bytes(column: pa.Array) -> np.ndarray:
     t = column.type
     if pa.types.is_struct(t):
         return sum((row_bytes(field) for field in column.flatten()), np.zeros(len(column), dtype=np.int64))
-    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_map(t):
+    if _is_list(t) or pa.types.is_map(t):
         offsets = np.asarray(column.offsets, dtype=np.int64)
         values = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"]) if pa.types.is_map(t) else column.values
         return np.diff(np.concatenate([[0], np.cumsum(row_bytes(values))])[offsets])
@@ -50,6 +59,10 @@ def most_bytes(column: pa.Array) -> int:
 def is_text(t: pa.DataType) -> bool:
     """Whether the values are strings or binary."""
     return pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return pa.types.is_list(t) or pa.types.is_large_list(t)
 
 
 def null_marks(column: pa.Array) -> np.ndarray:
@@ -114,7 +127,7 @@ def normalized(column: pa.Array) -> pa.Array:
         return pc.add(column, pa.scalar(0.0, t))
     if pa.types.is_struct(t):
         return pa.StructArray.from_arrays([normalized(column.field(i)) for i in range(t.num_fields)], fields=list(t), mask=column.is_null())
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if _is_list(t):
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32() if pa.types.is_list(t) else pa.int64())
         made = pa.ListArray if pa.types.is_list(t) else pa.LargeListArray
@@ -128,7 +141,7 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
         found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     if columns and not is_text(columns[0].type):
-        return [_nested_ranks(columns, i) for i in range(len(columns))], np.zeros(0, dtype=np.int64)
+        return np.split(_nested_ranks(columns), np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     t = columns[0].type if columns else pa.string()
     large = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
     texts = [*columns, pa.array(list(constants), type=t)]
@@ -138,10 +151,44 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
     return found, fixed
 
 
-def _nested_ranks(columns: list[pa.Array], which: int) -> np.ndarray:
-    pool = sorted({key for c in columns for key in sort_keys(c)})
-    place = {key: i for i, key in enumerate(pool)}
-    return np.array([place[key] for key in sort_keys(columns[which])], dtype=np.int64)
+def _nested_ranks(columns: list[pa.Array]) -> np.ndarray:
+    """The ranks of the values of all columns, one column after the other, int64.
+
+    They have Spark's order: NULL first, NaN last, strings by their bytes, structs and arrays by their parts.
+    """
+    t = columns[0].type
+    if pa.types.is_struct(t):  # by position, because two fields may have one name
+        by = [_nested_ranks(list(fields)) for fields in zip(*(column.flatten() for column in columns), strict=True)]
+    elif _is_list(t):
+        # The bytes of a number have its order if the highest one comes first. So an array has the order of all its elements' bytes.
+        elements = _nested_ranks([column.flatten() for column in columns]).astype(">i8")
+        lengths = np.concatenate([pc.fill_null(pc.list_value_length(column), 0).to_numpy() for column in columns])
+        ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]) * elements.itemsize
+        by = ranks([pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(elements.tobytes())])])[0]
+    elif is_text(t) or pa.types.is_decimal(t):
+        by = [np.concatenate(ranks(columns)[0])]
+    else:
+        by = [np.concatenate([_ordered_words(column) for column in columns])]
+    there = np.concatenate([null_marks(column) == 0 for column in columns])
+    by = [there.astype(np.int64), *(np.where(there, values, 0) for values in by)]
+    order = stable_order(by)
+    rises = np.zeros(len(order), dtype=np.int64)
+    for values in by:
+        rises[1:] |= np.diff(values[order]) != 0
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.cumsum(rises)
+    return found
+
+
+def _ordered_words(column: pa.Array) -> np.ndarray:
+    """Numbers with the order of the values of a type that has one width, int64. A NULL has any number."""
+    if pa.types.is_floating(column.type):
+        values = words(column)
+        bits = (np.where(np.isnan(values), np.nan, values) + 0.0).view(np.int64)  # one NaN, and one zero
+        return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    if pa.types.is_temporal(column.type):  # Python's times of one zone have the order of the clock, which repeats an hour a year
+        return words(column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()))
+    return words(column)
 
 
 def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
@@ -149,22 +196,28 @@ def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
     GROUP BY."""
     if rows == 0:
         return np.zeros(1, dtype=np.int64)
-    change = np.zeros(rows - 1, dtype=bool)
-    for key in keys:
-        change |= _differs(key, rows)
-    starts = np.flatnonzero(change) + 1
+    starts = np.flatnonzero(_any_differs(keys, rows)) + 1
     return np.concatenate([[0], starts, [rows]]).astype(np.int64)
+
+
+def _any_differs(columns: list[pa.Array], rows: int) -> np.ndarray:
+    """Whether a row differs from the row before it in one of the columns, bool (rows - 1)."""
+    found = np.zeros(rows - 1, dtype=bool)
+    for column in columns:
+        found |= _differs(column, rows)
+    return found
 
 
 def _differs(key: pa.Array, rows: int) -> np.ndarray:
     if rows <= 1:
         return np.zeros(max(rows - 1, 0), dtype=bool)
     t = key.type
-    if pa.types.is_nested(t):
-        values = sort_keys(key)
-        return np.fromiter((a != b for a, b in zip(values[1:], values)), dtype=bool, count=rows - 1)
+    if _is_list(t):
+        return np.diff(_nested_ranks([key])) != 0
     left, right = key.slice(0, rows - 1), key.slice(1)
-    if pa.types.is_floating(t):
+    if pa.types.is_struct(t):
+        differ = _any_differs(key.flatten(), rows)
+    elif pa.types.is_floating(t):
         x = words(key)
         nan = np.isnan(x)
         differ = (x[1:] != x[:-1]) & ~(nan[1:] & nan[:-1])

@@ -100,12 +100,12 @@ class Description:
         """Reads a description. Raises MatchRuntimeError."""
         try:
             given = json.loads(text)
-            types = tuple(_type(name, given["zone"], given["large"]) for name in given["types"])
+            types = tuple(_type(str(name), given["zone"], given["large"]) for name in given["types"])
             order = tuple(Order(_place(column, types), bool(descending), bool(first)) for column, descending, first in given["order"])
             keys = tuple(_place(column, types) for column in given["keys"])
             sent, held = given["sent"], given["held"]
             output = tuple(_part_of(part, types[:sent]) for part in given["output"])
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
             raise damaged("its description cannot be read") from error
         if not isinstance(sent, int) or not 0 <= sent <= len(types) or not isinstance(held, int):
             raise damaged("its description is wrong")

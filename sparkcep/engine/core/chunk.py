@@ -199,7 +199,8 @@ class Buffer:
 
     def chunk(self, place: Callable[[np.ndarray], np.ndarray], last: bool) -> Chunk:
         """Returns all rows held as a chunk. Its last partition may get more rows unless this is the ``last`` chunk."""
-        table = pa.Table.from_batches(self.batches).combine_chunks()
+        held = pa.Table.from_batches(self.batches)
+        table = pa.Table.from_arrays([flat(column) for column in held.columns], schema=held.schema)
         columns = columns_of(table, self.names)
         offsets = boundaries([columns[c] for c in self.keys], table.num_rows)
         going = np.zeros(len(offsets) - 1, dtype=bool)

@@ -23,11 +23,15 @@ NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 def said(value: pa.Scalar) -> str:
     """Formats a value for a message: like Python, or like Arrow for a time beyond Python's calendar.
 
-    A string that is not UTF-8 is shown as bytes, and a time inside an array or a struct as its number.
+    A string that is not UTF-8 is shown as bytes.
     """
     try:
         return repr(value.as_py())
-    except (OverflowError, ValueError):
+    except (OverflowError, ValueError):  # also if a part is such a value, or if two fields of a struct have one name
+        if pa.types.is_struct(value.type):
+            return f"{{{', '.join(f'{field.name!r}: {said(value[i])}' for i, field in enumerate(value.type))}}}"
+        if pa.types.is_list(value.type) or pa.types.is_large_list(value.type):
+            return f"[{', '.join(map(said, value.values))}]"
         if pa.types.is_temporal(value.type):
             return str(value.cast(pa.string()).as_py())
         return repr(comparable(pa.array([value], value.type))[0])

@@ -376,7 +376,7 @@ class Moments:
         """Returns moments as values of the type, NULL where they are ``missing`` or the type cannot hold them."""
         if type_of(self.type).is_float:
             places = _sortable(moments).view(np.float64)
-            found = pa.array(-places if self.descending else places).cast(self.type)
+            found = pa.array((-places if self.descending else places) + 0.0).cast(self.type)  # 0.0, also of -0.0
         else:
             found = _whole_values(~moments if self.descending else moments, self.type)
         return pc.if_else(pa.array(missing), pa.nulls(len(moments), self.type), found)

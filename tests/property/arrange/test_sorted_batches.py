@@ -1,6 +1,7 @@
 """Blocks in, sorted rows out, against the order that plain Python gives random rows."""
 
 import itertools
+import json
 import random
 import struct
 from datetime import date, datetime, timedelta
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sparkcep.columns.blocks import Description
 from sparkcep.engine.arrange import sorted_runs
 from sparkcep.engine.arrange.sorted_batches import Arranged, sorted_batches
 from sparkcep.errors import MatchRuntimeError
@@ -155,6 +157,12 @@ def test_damaged_blocks(change):
     assert list(sorted_batches(batches([data]), 10, 10))
     with pytest.raises(MatchRuntimeError, match="a block of rows cannot be read"):
         list(sorted_batches(batches([change(data)]), 10, 10))
+
+
+@pytest.mark.parametrize("kind", [1, None, "", "decimal 5", "decimal 39 0", "decimal 9999999999 0"])
+def test_types_of_a_description_that_are_none(kind):
+    with pytest.raises(MatchRuntimeError, match="BLOCK_FORMAT.*its description cannot be read"):
+        Description.read(json.dumps(described([kind], sent=1, keys=[], order=[], held=9)).encode())
 
 
 def test_blocks_of_one_task_have_the_same_columns():

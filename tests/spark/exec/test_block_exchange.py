@@ -397,13 +397,28 @@ def test_rows_are_exchanged_where_blocks_cannot_hold_a_column(exchanged):
 def test_structs_travel_in_blocks(exchanged):
     """Structs of all types, NULL ones and NULL fields, nested, with two fields of one name; from rows and from batches."""
     fields = ", ".join(f"'{name}', `{name}`" for name in NAMES)
-    whole = f"IF(id % 5 = 0, NULL, named_struct({fields}, 'of', IF(id % 3 = 0, NULL, named_struct('a', id, 'A', `string`)), 'n', 1))"
+    whole = f"IF(id % 5 = 0, NULL, named_struct({fields}, 'of', IF(id % 3 = 0, NULL, named_struct('a', id, 'A', `string`, 'a', `int`)), 'n', 1))"
     for table in ("of_types", "stored_types"):
         below = f"(SELECT id, `int` AS k, {whole} AS s FROM {table})"
         query = f"SELECT k, id, s FROM {below} MATCH_RECOGNIZE (PARTITION BY k ORDER BY id, s.`string`, s.`double`, s.`decimal` ALL ROWS PER MATCH PATTERN (A+))"
         assert "MatchBlocks" in plan_of(exchanged, query)
         assert sorted(map(str, exchanged.sql(query).collect())) == sorted(map(str, exchanged.sql(f"SELECT k, id, s FROM {below}").collect()))
         assert exchanged.sql(query).schema["s"].dataType == exchanged.sql(f"SELECT s FROM {below}").schema["s"].dataType
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("way", ["columns", "rows"])
+@pytest.mark.parametrize("rows", ["ONE ROW PER MATCH", "ALL ROWS PER MATCH"])
+def test_strings_with_offsets_of_64_bits(exchanged, way, rows):
+    """The setting that the error of more than 2 GiB names changes the types of strings in Arrow, but not the rows."""
+    below = "(SELECT id, id % 3 AS k, concat('name ', id) AS s, CAST(string(id) AS BINARY) AS b, struct(string(id) AS x) AS st, array(string(id)) AS l FROM range(40))"
+    query = f"""SELECT * FROM {below} MATCH_RECOGNIZE (PARTITION BY k ORDER BY id MEASURES LAST(s) AS last_s, min(s) AS mi, max(st) AS ma, array_agg(s) AS g,
+      array_agg(CLASSIFIER()) AS c, FIRST(l) AS fl, max(b) AS mb {rows} PATTERN (A B+) DEFINE B AS s > PREV(s) OR st > PREV(st) OR B.b = A.b OR CLASSIFIER() = 'x')"""
+    found = []
+    for large in ("false", "true"):
+        with configured(exchanged, {"spark.sql.execution.arrow.useLargeVarTypes": large, "sparkcep.exchange": way}):
+            found.append(sorted(map(str, exchanged.sql(query).collect())))
+    assert found[0] == found[1] and len(found[0]) >= 6
 
 
 def test_measures_that_may_fail_travel_in_blocks(exchanged):

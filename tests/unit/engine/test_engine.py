@@ -246,6 +246,7 @@ def test_values_beyond_the_calendar_of_python_are_compared(t):
     assert equal_keys(nested) == [(("a", (1 << 61,)), ("b", "NaN")), (("a", (5,)), ("b", 1.5)), (("a", (None,)), ("b", None))]
     assert equal_keys(pa.array([3], pa.int32()).cast(pa.date32())) == [3] and equal_keys(pa.array(["x"])) == [b"x"]
     assert said(far[0]) and said(far[2]) == "None"
+    assert said(nested[0]) == f"{{'a': [{said(far[0])}], 'b': nan}}" and said(nested[1]) == repr(nested[1].as_py())
     (_, beyond), (_, five) = plain_values(nested)[0][0], plain_values(nested)[1][0]
     assert repr(beyond) and five == (plain(pa.array([5]).cast(t)[0].as_py()),)
     assert pa.types.is_duration(t) or beyond == (1 << 61,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import resource
 
 import numpy as np
@@ -104,6 +105,18 @@ def test_a_buffer_of_long_strings_is_no_larger_than_its_bound(clause, monkeypatc
     rows += sum(out.num_rows for out in found.finish())
     assert rows >= 200
     assert held < 3 << 20
+
+
+def test_more_than_two_gib_of_one_column_name_the_setting():
+    """The bytes are never touched, because Arrow adds up the lengths first."""
+    size = 1 << 30
+    text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.array([0, size], dtype=np.int32)), pa.py_buffer(mmap.mmap(-1, size))])
+    for column in (text, pa.StructArray.from_arrays([text], names=["s"])):
+        buffer = chunk.Buffer(["x"], (), 10)
+        for _ in range(3):
+            buffer.add(pa.record_batch([column], names=["x"]))
+        with pytest.raises(MatchRuntimeError, match=r"STATE_LIMIT.*2 GiB.*SET spark.sql.execution.arrow.useLargeVarTypes = true"):
+            buffer.chunk(chunk.from_first_row, True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import Limits
-from sparkcep.engine.core.windows import Grid, measured, slides, sliding_windows, window_ends, windows_holding
+from sparkcep.engine.core.windows import Grid, Moments, measured, slides, sliding_windows, window_ends, windows_holding
 from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
 from sparkcep.engine.output.moving_windows import OwnWindow
 from sparkcep.engine.topk.topk_paths import TopkPaths
@@ -82,6 +82,13 @@ def test_the_begins_of_windows_are_told_by_their_ends():
         assert ends.tolist() == [int(np.count_nonzero(places.when <= until)) for until in places.until], (rows, size)
         near += sum(abs(abs(x - y) - float(size)) < 1e-9 for x in rows for y in rows)
     assert near > 100
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_moments_are_values_again(down):
+    moments = Moments(pa.float64(), down)
+    words, missing = moments.of(pa.array([-0.0, 0.0, 2.5, -7.0, None]))
+    assert list(map(repr, moments.values(words, missing).to_pylist())) == ["0.0", "0.0", "2.5", "-7.0", "None"]
 
 
 def test_a_number_that_is_none_is_in_no_window():

@@ -7,8 +7,10 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -49,6 +51,7 @@ import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.functions.Call;
+import org.sparkcep.functions.Shipment;
 import org.sparkcep.rewriter.Configured;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -238,9 +241,10 @@ public final class BlockExchange extends Rule<SparkPlan> {
       ObjectNode found = JsonNodeFactory.instance.objectNode().put("present", values.size());
       values.add(new If(new IsNull(value), Literal.create(null, DataTypes.BooleanType), new Literal(true, DataTypes.BooleanType)));
       ArrayNode fields = found.putArray("fields");
+      Set<String> names = new HashSet<>(); // Arrow's struct in the JVM has one field of a name, and Spark reads fields by position
       for (int i = 0; i < type.length(); i++) {
         JsonNode part = parts(new GetStructField(value, i, Option.empty()), values);
-        fields.addArray().add(type.apply(i).name()).add(type.apply(i).nullable()).add(part);
+        fields.addArray().add(Shipment.own(type.apply(i).name(), names)).add(type.apply(i).nullable()).add(part);
       }
       return found;
     }

@@ -92,7 +92,7 @@ public record Shipment(List<NamedExpression> columns, ArrayNode names) {
   }
 
   /** Returns {@code name}, or a variant of it, that no other column has. */
-  private static String own(String name, Set<String> taken) {
+  public static String own(String name, Set<String> taken) {
     String own = name;
     while (!taken.add(own)) {
       own += "_";
