@@ -44,6 +44,7 @@ _OF_DOUBLES = frozenset(
     YEAR QUARTER MONTH WEEK WEEKOFYEAR DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR WEEKDAY HOUR MINUTE SECOND LAST_DAY ADD_MONTHS MONTHS_BETWEEN
     DATE_TRUNC TRUNC""".split()
 )
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "<=>")
 _CONVERSION, ANY = "CAST_INVALID_INPUT", "EXPRESSION_FAILED"
 _CALLS = {"ABS": "ARITHMETIC_OVERFLOW", "NEGATIVE": "ARITHMETIC_OVERFLOW", "MOD": "DIVIDE_BY_ZERO", "PMOD": "DIVIDE_BY_ZERO"}  # which fail as operators do
 _TEXT_TYPES = ("string", "varchar", "char", "binary")
@@ -90,7 +91,7 @@ def _error_class(node: Expr) -> str:
 def _fails(node: Expr, ansi: bool) -> bool:
     op = node.op
     if op == "bin":
-        if node.value in ("=", "!=", "<", "<=", ">", ">=", "<=>"):
+        if node.value in _COMPARISONS:
             return ansi and _converts(node.args)
         return ansi and node.value != "||"
     if op in ("between", "in"):
@@ -281,6 +282,8 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
             guarded: list[tuple[int, Expr]] = []
             if conjunct.expr is not None:
                 visit(conjunct.expr, i > 0, guarded)
+                arithmetic = conjunct.expr.bare().op == "bin" and conjunct.expr.bare().value not in _COMPARISONS
+                guarded = [] if arithmetic else guarded  # Spark refuses it and quotes the text
             found[-1].append((conjunct.text, guarded))
     return [" AND ".join(_shielded(text, catcher([part for number, part in guarded if counts[number] > 1], ansi, text_of)) for text, guarded in parts) for parts in found]
 

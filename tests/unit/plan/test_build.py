@@ -71,6 +71,7 @@ def test_random_conditions_filter_nothing(condition):
         (("d <> 0 AND d * 2 > 3", "d <> 0 AND d * 2 <= 3"), (1, 1)),  # unless d is a DOUBLE
         (("n <> 0 AND 12 / n > 3", "n <> 0 AND 13 / n > 3"), (0, 0)),
         (("n > 0 AND u > 1", "n > 0 AND u > 1"), (0, 0)),  # cannot fail
+        (("n > 0 AND 12 / n", "n > 0 AND 12 / n > 1"), (0, 1)),  # A is not a condition
     ],
 )
 def test_what_and_guards_is_not_computed_ahead(conditions, shields):
