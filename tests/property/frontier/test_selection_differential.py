@@ -10,6 +10,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.core import task
+from sparkcep.engine.match import enumeration
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
@@ -123,6 +124,23 @@ def test_failed_runs_remembered_from_the_first_step(seed, monkeypatch):
     for _ in range(QUERIES):
         tally.compare(selection.random_query(rng, shapes=("plain", "negation", "negation")), partitions(rng))
     assert tally.pairs >= 0.6 * QUERIES * PARTITIONS
+    assert tally.matched >= 0.1 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", first(range(12), wider=2))
+def test_neighbours_compared_at_candidate_rows_only(seed, monkeypatch):
+    """As after a comparison of neighbours that failed on some row: then more negations wait for the end of a match."""
+
+    def deferring(of, make):
+        of.prepared = of.prepared.deferring()
+        return make()
+
+    monkeypatch.setattr(enumeration, "DeferringSearch", deferring)
+    monkeypatch.setattr(task, "Limits", functools.partial(task.Limits, patience=0))
+    rng, tally = random.Random(15_015 + seed), Tally()
+    for _ in range(QUERIES):
+        tally.compare(selection.random_query(rng, shapes=("plain", "negation", "negation of a taken variable")), partitions(rng, 15))
+    assert tally.pairs >= 0.6 * QUERIES * 15
     assert tally.matched >= 0.1 * tally.pairs
 
 
