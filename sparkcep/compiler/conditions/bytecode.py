@@ -1064,12 +1064,15 @@ class ConditionCompiler:
         self._number(t, f"CAST to {text}")
         name = _TYPE_NAMES.get(name, name)
         if name in ("float", "double"):
-            if name == "float" and t.is_integer:
+            if name == "float" and t.kind == "decimal":
+                self._widen(t)
+                self.op("W2F", t.scale, 1)  # rounded once, as in Java
+            elif name == "float" and t.is_integer:
                 self._convert(t, Type("float"))
-                return Type(name)
-            self._convert(t, DOUBLE)
-            if name == "float" and t.kind != "float":
-                self.op("ROUND32")
+            else:
+                self._convert(t, DOUBLE)
+                if name == "float" and t.kind != "float":
+                    self.op("ROUND32")
             return Type(name)
         mode = 2 if trying else int(self.ansi)
         if name in INT_BITS:

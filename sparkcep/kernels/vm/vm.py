@@ -838,7 +838,7 @@ def scan(
                                 si[sp] = 0
                             elif f >= float(bound_):
                                 si[sp] = _wrap(bound_, a)
-                            elif f <= -float(bound_):
+                            elif f <= -float(bound_) - 1.0:
                                 si[sp] = _wrap(-bound_ - 1, a)
                             else:
                                 si[sp] = _wrap(int(f), a)
