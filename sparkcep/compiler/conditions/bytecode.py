@@ -18,7 +18,7 @@ slots have equal futures. ``A AS v >= FIRST(A.v, 1)`` becomes four instructions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ CLSSLOT I2F SCALE EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
-PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH JNULL FAIL
+PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH JNULL FAIL SWAP
 WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
 LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
@@ -96,8 +96,8 @@ _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow
 # calls that fail for some values under ANSI; _EXACT are those that fail for exact numbers only
 _EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
-_FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
 _NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff", TOTAL]) | _DIVISIONS  # NULL if an operand is NULL
+_FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
 KNOWN = "rows known"  # used as a column's name: how many rows after each row are known
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
@@ -270,6 +270,7 @@ class ConditionCompiler:
     strings: list[str] = field(default_factory=list)
     patches: list[tuple[int, int]] = field(default_factory=list)
     zoned: list[int] = field(default_factory=list)  # instructions that read the time zone's table
+    skips: list[int] = field(default_factory=list)  # jumps to the end of the call that is being emitted
     used: set[int] = field(default_factory=set)
     types: dict[tuple, Type] = field(default_factory=dict)
     back: int = 0
@@ -544,16 +545,33 @@ class ConditionCompiler:
     # -- calls ----------------------------------------------------------------------------------------------
 
     def _call(self, name: str, args: tuple) -> Type:
-        first, *others = args[::-1] if name in _DIVISIONS else args  # Spark evaluates the divisor first
+        first, *others = args[::-1] if name in _DIVISIONS else args
         if name in _NULL_OPERATORS and first[0] != "lit" and any(map(self._may_fail, others)):
-            # As in Spark, if one operand is NULL the other is not computed, so it cannot fail.
-            self.emit(first)
-            jump = self.op("JNULL")
-            self.op("POP")
-            t = self._called(name, args)
-            self.code[jump][1] = len(self.code)
-            return t
-        return self._called(name, args)
+            self.tree_type(first)  # numbers its slots: their order is that of stored states of streams
+        around, self.skips = self.skips, []
+        t = self._called(name, args)
+        for at in self.skips:
+            self.code[at][1] = len(self.code)
+        self.skips = around
+        return t
+
+    def _in_order(self, left: tuple, right: tuple, *, divides: bool = False) -> Iterator[tuple[int, tuple]]:
+        """Yields the number (0 or 1) and the tree of each operand of a call that is NULL if one of them is.
+
+        The caller emits each operand when it gets it, so the operands are computed in Spark's order: a divisor (``divides``) comes
+        first. If the first one is NULL, Spark does not compute the other, which then cannot fail. So a jump skips the rest of the
+        call, and the NULL on the stack is its value.
+        """
+        if divides and right[0] != "lit" and self._may_fail(left):
+            yield 1, right
+            self.skips.append(self.op("JNULL"))
+            yield 0, left
+            self.op("SWAP")
+            return
+        yield 0, left
+        if not divides and left[0] != "lit" and self._may_fail(right):
+            self.skips.append(self.op("JNULL"))
+        yield 1, right
 
     def _may_fail(self, tree: tuple) -> bool:
         """Whether computing a tree may raise an error."""
@@ -668,10 +686,11 @@ class ConditionCompiler:
             raise _error(f"{what} compares {left} with {right}; write CAST(x AS {to}) around the string, as Spark does over one row")
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
-    def _pair(self, left: tuple, right: tuple, what: str) -> Type:
+    def _pair(self, left: tuple, right: tuple, what: str, *, divides: bool = False, strict: bool = True) -> Type:
         """Emits both operands, converted to their common type.
 
-        An integer literal beside a decimal gets the smallest decimal type.
+        An integer literal beside a decimal gets the smallest decimal type. ``divides``: the right operand is a divisor. ``strict``:
+        the result is NULL if an operand is.
         """
         a, b = self.tree_type(left), self.tree_type(right)
         if a.kind == "decimal":
@@ -679,7 +698,7 @@ class ConditionCompiler:
         elif b.kind == "decimal":
             a = _literal_type(left, a)
         target = self.common(a, b, what)
-        for side in (left, right):
+        for _, side in self._in_order(left, right, divides=divides) if strict else enumerate((left, right)):
             self._convert(self.emit(side), target)
         return target
 
@@ -696,7 +715,7 @@ class ConditionCompiler:
         return t
 
     def _compare(self, op: str, left: tuple, right: tuple) -> Type:
-        t = self._pair(left, right, "a condition")
+        t = self._pair(left, right, "a condition", strict=op != "NS")
         self._comparable(t, "a condition")
         if t.is_wide:
             self.op("CMPW", list(_COMPARE.values()).index(op))
@@ -722,33 +741,35 @@ class ConditionCompiler:
         if a.is_float or b.is_float:
             return self._float_arithmetic(op, left, right, a, b)
         if op == "div" and a.is_integer and b.is_integer:
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right, divides=True)
             self.op("DIVI", 0, int(self.ansi))
             return BIGINT
         if a.is_integer and b.is_integer:
             if op == "/":
                 return self._float_arithmetic(op, left, right, a, b)
             t = self.common(a, b, op)
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right, divides=op == "%")
             self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], _LIMITS[t.kind], int(self.ansi))
             return t
         return self._decimal_arithmetic(op, left, right, decimal_of(_literal_type(left, a)), decimal_of(_literal_type(right, b)))
+
+    def _both(self, left: tuple, right: tuple, *, divides: bool = False) -> None:
+        """Emits both operands of a call as they are."""
+        for _, side in self._in_order(left, right, divides=divides):
+            self.emit(side)
 
     def _temporal(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type | None:
         """Emits arithmetic of dates, timestamps and intervals as Spark computes it. None for other types."""
         if op == "-" and a.is_time and b.is_time:
             # Spark subtracts local clock times
             if a.kind == b.kind == "date":
-                self.emit(left)
-                self.emit(right)
+                self._both(left, right)
                 self.op("SUBI", _MOST, 1)
                 self.op("CONSTI", DAY)
                 self.op("MULI", _MOST, 1)
             else:
-                for side, t in ((left, a), (right, b)):
-                    self.emit(side)
+                for _, side in self._in_order(left, right):
+                    t = self.emit(side)
                     if t.kind == "date" and "timestamp" in (a.kind, b.kind):
                         # a day's first moment, which is not always midnight
                         self._convert_time("date", "timestamp")
@@ -758,20 +779,17 @@ class ConditionCompiler:
                 self.op("SUBI", _MOST, 1)
             return Type("interval")
         if op in "+-" and a.kind == b.kind and a.is_interval:
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             self.op("ADDI" if op == "+" else "SUBI", _LIMITS.get(a.kind, _MOST), 1)
             return a
         if op == "div" and a.kind == b.kind and a.is_interval:
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right, divides=True)
             self.op("DIVI", 0, int(self.ansi))
             return BIGINT
         if op == "+" and a.kind in ("interval", "months", "tinyint", "smallint", "int") and b.is_time:
             left, right, a, b = right, left, b, a
         if op in "+-" and a.kind in _STAMPS and b.kind == "interval":
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             if op == "-":
                 self.op("NEGI", _MOST, 1)
             if a.kind == "timestamp":
@@ -780,15 +798,13 @@ class ConditionCompiler:
                 self.op("ADDI", _MOST, 1)
             return a
         if op in "+-" and a.is_time and b.kind == "months":
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             if op == "-":
                 self.op("NEGI", _LIMITS["months"], 1)
             self._zoned("ADDMONTHS", ["date", "timestamp_ntz", "timestamp"].index(a.kind))
             return a
         if op in "+-" and a.kind == "date" and b.kind in ("tinyint", "smallint", "int"):
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             self.op("ADDI" if op == "+" else "SUBI", _LIMITS["int"], 0)
             return a
         if op == "*" and a.is_number and b.is_interval:
@@ -800,29 +816,27 @@ class ConditionCompiler:
     def _scaled_interval(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
         """Emits an interval times or over a number, rounded half up. Overflow is an error, even with ANSI off."""
         limit = _LIMITS.get(a.kind, _MOST)
-        self.emit(left)
-        if op == "*" and b.is_integer:
-            self.emit(right)
+        of_integer = op == "*" and b.is_integer
+        for number, side in self._in_order(left, right):
+            t = self.emit(side)
+            if b.is_float and number == 0:
+                self.op("I2F", 0)
+            elif not b.is_float and not of_integer:
+                self._widen(t)
+        if of_integer:
             self.op("MULI", limit, 1)
         elif b.is_float:
-            self.op("I2F", 0)
-            self.emit(right)
             self.op("MULF" if op == "*" else "DIVF", 0, 1)
             self.op("ROUNDF", 0)
             self.op("F2I", limit, 1)
         else:
-            self.op("WIDEN")
-            self._widen(self.emit(right))
-            if op == "*":
-                self.op("MULW", 0, 0, b.scale, 2 * MAX_DIGITS + 1)
-            else:
-                self.op("DIVW", b.scale, 0, 0, 2 * MAX_DIGITS + 1)
+            self.op(*("MULW", 0, 0, b.scale) if op == "*" else ("DIVW", b.scale, 0, 0), 2 * MAX_DIGITS + 1)
             self.op("W2I", limit, 1)
         return a
 
     def _float_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
         t = DOUBLE if op == "/" else self.common(a, b, op)
-        for side in (left, right):
+        for _, side in self._in_order(left, right, divides=op in _DIVISIONS):
             self._convert(self.emit(side), t)
         if op == "div":
             raise _error("DIV needs integers; use / for DOUBLE")
@@ -848,13 +862,13 @@ class ConditionCompiler:
         }[op]
         grow = [0, 0] if op in "*/" else [scale - x.scale for x in (a, b)]
         if op in "+-*%" and not t.is_wide and max(whole) + scale <= MAX_WORD_DIGITS and not (a.is_wide or b.is_wide):
-            for side, digits in zip((left, right), grow):
+            for number, side in self._in_order(left, right, divides=op == "%"):
                 self.emit(side)
-                if digits:
-                    self.op("SCALE", digits)
+                if grow[number]:
+                    self.op("SCALE", grow[number])
             self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], (1 << 63) - 1, int(self.ansi))
             return t
-        for side in (left, right):
+        for _, side in self._in_order(left, right, divides=op in _DIVISIONS):
             self._widen(self.emit(side))
         fitting = 2 * t.precision + int(self.ansi)
         if op in "+-":
@@ -881,7 +895,7 @@ class ConditionCompiler:
         a, b = self.tree_type(held), self.tree_type(value)
         if not a.is_wide or b.kind == "null":
             return self._arithmetic("+", held, value)
-        for side in (held, value):
+        for _, side in self._in_order(held, value):
             self._widen(self.emit(side))
         self.op("ADDW", 0, a.scale - b.scale, 0, 2 * a.precision + 1)
         return a
@@ -937,7 +951,7 @@ class ConditionCompiler:
 
     def _function(self, name: str, args: tuple) -> Type:
         if name == "datediff":
-            for arg in args:
+            for _, arg in self._in_order(*args):
                 t = self.emit(arg)
                 if not t.is_time and t.kind != "null":
                     raise _error(f"DATEDIFF needs dates, not {t}; cast with CAST(x AS DATE)")
@@ -1013,7 +1027,7 @@ class ConditionCompiler:
         self._number(b, "pmod")
         if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
             return self._decimal_pmod(left, right, decimal_of(_literal_type(right, b)))
-        t = self._pair(left, right, "PMOD")
+        t = self._pair(left, right, "PMOD", divides=True)
         if t.is_float:
             self.op("PMODF", int(t.kind == "float"), int(self.ansi))
         else:

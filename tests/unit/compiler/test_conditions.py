@@ -1,0 +1,75 @@
+"""Conditions that the engine computes over values of two rows, without Spark: their values, and how many instructions they take."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparkcep.clause.parser import parse_clause
+from sparkcep.engine.factory import match_table, prepare
+from sparkcep.errors import MatchRuntimeError
+from sparkcep.plan.build import make_plan
+from sparkcep.settings import Settings
+
+
+def planned(condition: str, columns: dict[str, pa.Array], **settings: bool):
+    """The plan of B's condition, and its input for these columns. The first row is A's, and the others are of B.
+
+    ``columns``: values by the SQL that Spark would compute, or by a column's name.
+    """
+    plan = make_plan(parse_clause(f"MEASURES count(*) AS n PATTERN (A B+) DEFINE B AS {condition}"), settings=Settings(**settings))
+    inputs = {name: columns[sql if sql in columns else sql.rpartition(".")[2]] for name, sql in plan.inputs}
+    return plan, pa.table({"row": pa.array([1, 2])} | inputs)
+
+
+def holds(condition: str, columns: dict[str, pa.Array], **settings: bool) -> bool:
+    """Whether the condition is true at the second row."""
+    return match_table(*planned(condition, columns, **settings)).num_rows == 1
+
+
+def instructions(condition: str, columns: dict[str, pa.Array]) -> int:
+    plan, table = planned(condition, columns)
+    return prepare(plan, table.schema).conditions.instructions
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.decimal128(10, 2), pa.decimal128(38, 2), pa.float64()], ids=str)
+@pytest.mark.parametrize("join", [" + ", " - ", " / ", " % "])
+@pytest.mark.parametrize("operand", ["A.c{0} * c{0}", "(A.c{0} / c{0})"])
+def test_operands_are_computed_once(kind, join, operand):
+    columns = {f"c{i}": pa.array([None, None], kind) for i in range(14)}
+    few, many = (instructions(join.join(operand.format(i) for i in range(count)) + " > 0", columns) for count in (7, 14))
+    assert few < 80 and many < 2.2 * few
+
+
+def test_operands_after_null_are_not_computed():
+    columns = {"x": pa.array([None, 1], pa.int32()), "y": pa.array([1, 0], pa.int32()), "d": pa.array([Decimal(1)] * 2, pa.decimal128(30, 2))}
+    for divided, operators in (("(A.y DIV y)", "+*"), ("(A.y / y)", "-="), ("(A.d / y)", "*<"), ("(A.d % y)", "+=")):
+        for operator in operators:
+            assert holds(f"(A.x {operator} {divided}) IS NULL", columns)
+            with pytest.raises(MatchRuntimeError, match="(?i)zero"):
+                holds(f"({divided} {operator} A.x) IS NULL", columns)
+        # the divisor comes first
+        assert holds(f"({divided} / A.x) IS NULL AND (pmod({divided}, A.x)) IS NULL", columns)
+        for operator in ("/", "%", "<=>"):
+            with pytest.raises(MatchRuntimeError, match="(?i)zero"):
+                holds(f"(A.x {operator} {divided}) IS NULL", columns)
+
+
+def test_divisions_keep_the_sides_of_their_operands():
+    columns = {"x": pa.array([7, 2], pa.int32()), "y": pa.array([3, 5], pa.int32()), "f": pa.array([1.0, 4.0])}
+    columns["d"] = pa.array([Decimal("20.5"), Decimal(3)], pa.decimal128(30, 2))
+    for text, value in (
+        ("(A.x * y) DIV x", 17), ("(A.x * y) % x", 1), ("(A.x + y) / f", 3), ("pmod(-(A.x * y), x)", 1), ("(A.d + y) / x", "12.75"),
+        ("(A.d + y) % d", "1.5"), ("(A.d * y) DIV d", 34),
+    ):  # fmt: skip
+        assert holds(f"{text} = {value}", columns), text
+
+
+def test_casts_round_once_as_java_does():
+    columns = {"d": pa.array([Decimal("16777217.0000000001")] * 2, pa.decimal128(30, 10)), "f": pa.array([-2147483647.0] * 2)}
+    columns["g"] = pa.array(np.array([16777218, 16777218], dtype=np.float32))
+    assert holds("CAST(least(A.d, d) AS FLOAT) = g", columns)
+    assert holds("CAST(least(A.f, f) AS TINYINT) = 1 AND CAST(least(A.f, f) AS SMALLINT) = 1", columns, ansi=False)
