@@ -587,6 +587,8 @@ class ConditionCompiler:
             return self._logic(name, args)
         if name in _COMPARE:
             return self._compare(_COMPARE[name], *args)
+        if name == "in":
+            return self._in(*args)
         if name in ("+", "-", "*", "/", "%", "div"):
             return self._arithmetic(name, *args)
         if name == TOTAL:
@@ -715,13 +717,36 @@ class ConditionCompiler:
         return t
 
     def _compare(self, op: str, left: tuple, right: tuple) -> Type:
-        t = self._pair(left, right, "a condition", strict=op != "NS")
+        self._compared(op, self._pair(left, right, "a condition", strict=op != "NS"))
+        return BOOLEAN
+
+    def _in(self, value: tuple, *items: tuple) -> Type:
+        """Emits IN. As in Spark, the value and all items are converted to one type before they are compared."""
+        target = self.tree_type(value)
+        for item in items:
+            target = self.common(target, self.tree_type(item), "a condition")
+        found = []
+        for i, item in enumerate(items):
+            if i:
+                found.append(self.op("JTRUE"))
+            self._convert(self.emit(value), target)
+            if not i and any(map(self._may_fail, items)):
+                self.skips.append(self.op("JNULL"))  # as in Spark, the items beside NULL are not computed
+            self._convert(self.emit(item), target)
+            self._compared("EQ", target)
+            if i:
+                self.op("OR")
+        for at in found:
+            self.code[at][1] = len(self.code)
+        return BOOLEAN
+
+    def _compared(self, op: str, t: Type) -> None:
+        """Compares the two values of one type on top of the stack."""
         self._comparable(t, "a condition")
         if t.is_wide:
             self.op("CMPW", list(_COMPARE.values()).index(op))
         else:
             self.op(op + ("F" if t.is_float else "I"))
-        return BOOLEAN
 
     def _comparable(self, t: Type, what: str) -> None:
         if t.kind == "opaque":

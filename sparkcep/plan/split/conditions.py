@@ -536,8 +536,7 @@ class ConditionSplitter:
             x, a, b = map(low, args)
             return _negate(expr, ("call", "and", ("call", ">=", x, a), ("call", "<=", x, b)))
         if op == "in" and expr.value is None:
-            x, items = low(args[0]), [low(a) for a in args[1:]]
-            return _negate(expr, ("call", "or", *(("call", "=", x, i) for i in items)) if len(items) > 1 else ("call", "=", x, items[0]))
+            return _negate(expr, _in(low(args[0]), [low(a) for a in args[1:]]))
         if op == "is":
             if expr.value == "DISTINCT":
                 same = ("call", "<=>", low(args[0]), low(args[1]))
@@ -1004,7 +1003,7 @@ def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
 
 def _operands(tree: tuple) -> Iterator[tuple]:
     """The operands of the comparisons at the top of a tree."""
-    if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not"):
+    if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not", "in"):
         for part in tree[2:]:
             yield from _operands(part)
     else:
@@ -1030,6 +1029,19 @@ def _spoken(expr: Expr) -> str:
 def _chain(operator: str, trees: Iterable[tuple]) -> tuple:
     """The trees (at least one), joined by an operator."""
     return reduce(lambda left, right: ("call", operator, left, right), trees)
+
+
+def _in(value: tuple, items: list[tuple]) -> tuple:
+    """Whether a value is one of the items.
+
+    Spark converts all of them to one type. If the items are literals of one type, each comparison alone has that type, too.
+    """
+    if len(items) == 1:
+        return ("call", "=", value, items[0])
+    alike = {item.type if item[0] == "lit" else "" for item in items}
+    if len(alike) == 1 and not alike & {"", "decimal"}:
+        return ("call", "or", *(("call", "=", value, item) for item in items))
+    return ("call", "in", value, *items)
 
 
 def _negate(expr: Expr, tree):

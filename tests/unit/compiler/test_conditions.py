@@ -73,3 +73,15 @@ def test_casts_round_once_as_java_does():
     columns["g"] = pa.array(np.array([16777218, 16777218], dtype=np.float32))
     assert holds("CAST(least(A.d, d) AS FLOAT) = g", columns)
     assert holds("CAST(least(A.f, f) AS TINYINT) = 1 AND CAST(least(A.f, f) AS SMALLINT) = 1", columns, ansi=False)
+
+
+def test_in_converts_all_operands_to_one_type():
+    columns = {"id": pa.array([2**53, 2**53 + 1]), "d": pa.array([Decimal("0.5"), None], pa.decimal128(38, 38)), "n": pa.array([None, 0], pa.int32())}
+    columns["0.5D"] = pa.array([0.5, 0.5])
+    assert holds("id IN (A.id, 0.5D)", columns)
+    assert not holds("id IN (A.id, 0)", columns)
+    assert holds("id NOT IN (A.id, 0) AND id IN (A.id, 0, id)", columns)
+    assert holds("(id IN (A.id, A.n)) IS NULL AND (A.n IN (id, A.id DIV n)) IS NULL", columns)
+    assert holds("A.d IN (0.5, 100.25) AND A.d NOT IN (0, 1)", columns)
+    with pytest.raises(MatchRuntimeError, match="(?i)zero"):
+        holds("(id IN (A.n, A.id DIV n)) IS NULL", columns)
