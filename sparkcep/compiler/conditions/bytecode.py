@@ -600,10 +600,7 @@ class ConditionCompiler:
             self.op({"not": "NOT", "isnull": "ISNULL", "istrue": "ISTRUE", "isfalse": "ISFALSE"}[name], int(t.is_float))
             return BOOLEAN
         if name == "exact":
-            t = self.emit(args[0])
-            if t.is_float:
-                raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, because it would be rounded differently. Cast to DECIMAL")
-            return t
+            return self._exact(args[0])
         if name == "if":
             return self._if(args)
         if name == "coalesce":
@@ -877,14 +874,7 @@ class ConditionCompiler:
         """
         scale = max(a.scale, b.scale)
         whole = [x.precision - x.scale for x in (a, b)]
-        t = {
-            "+": adjusted(max(whole) + scale + 1, scale),
-            "-": adjusted(max(whole) + scale + 1, scale),
-            "*": adjusted(a.precision + b.precision + 1, a.scale + b.scale),
-            "/": adjusted(whole[0] + b.scale + max(6, a.scale + b.precision + 1), max(6, a.scale + b.precision + 1)),
-            "%": adjusted(min(whole) + scale, scale),
-            "div": BIGINT,
-        }[op]
+        t = BIGINT if op == "div" else _decimal_type(op, a, b)
         grow = [0, 0] if op in "*/" else [scale - x.scale for x in (a, b)]
         if op in "+-*%" and not t.is_wide and max(whole) + scale <= MAX_WORD_DIGITS and not (a.is_wide or b.is_wide):
             for number, side in self._in_order(left, right, divides=op == "%"):
@@ -910,6 +900,48 @@ class ConditionCompiler:
             self.op("DIVW", b.scale - a.scale, -1, 0, 2 * digits + int(self.ansi))
             self.op("W2I", _MOST, 0)
         return t
+
+    def _exact(self, tree: tuple) -> Type:
+        """Emits a sum over rows of a value with MATCH_NUMBER().
+
+        It is computed from the sum of the rows' values, or from the number of rows. That is Spark's result only if Spark rounds no
+        row's value.
+        """
+        sides = tree[2:] if tree[0] == "call" and tree[1] in ("+", "-", "*") else ()
+        types = [self.tree_type(side) for side in sides]
+        kinds = {t.kind for t in types}
+        if "decimal" in kinds and all(t.kind == "decimal" or t.is_integer for t in types):
+            return self._exact_decimal(tree[1], *sides)
+        t = self.emit(tree)
+        if t.is_float or any(side.is_float for side in types) or (t.is_interval and "decimal" in kinds):
+            raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, because it would be rounded differently. Cast to DECIMAL")
+        return t
+
+    def _exact_decimal(self, op: str, left: tuple, right: tuple) -> Type:
+        """Emits the sum or the product of two sums of decimals, or the product of a decimal and a number of rows."""
+        a, b = (decimal_of(self.tree_type(side)) for side in (left, right))
+        scale = a.scale + b.scale if op == "*" else max(a.scale, b.scale)
+        added = [self._added(side) for side in (left, right)]
+        types = [_decimal_type(op, x, y) for x in added[0] for y in added[1]] or [*added[0], *added[1]]
+        if any(t.scale < scale for t in types):
+            message = f"a sum of {types[0]} values and MATCH_NUMBER() is not computed, because it would be rounded differently"
+            raise _error(f"{message}. Write CAST(MATCH_NUMBER() AS INT), or cast the other value to fewer digits")
+        t = bounded(max(t.precision for t in types) + 10, scale)
+        for _, side in self._in_order(left, right):
+            self._widen(self.emit(side))
+        grow = (0, 0) if op == "*" else (scale - a.scale, scale - b.scale)
+        self.op({"+": "ADDW", "-": "SUBW", "*": "MULW"}[op], *grow, 0, 2 * t.precision + int(self.ansi))
+        return t
+
+    def _added(self, tree: tuple) -> list[Type]:
+        """The types of what each row adds to a sum, as decimals. Empty for a number of rows."""
+        aggregates = [part for part in walk(tree) if part[0] == "agg"]
+        summed = [self.column(part.column)[0] for part in aggregates if part.function == "sum"]
+        if tree[:2] == ("call", "exact") and tree[2][:2] == ("call", "*"):
+            summed = [self.tree_type(tree[2][2])]
+        elif not aggregates:
+            summed = [self.tree_type(tree)]
+        return [decimal_of(t) for t in summed]
 
     def _total(self, held: tuple, value: tuple) -> Type:
         """Emits the sum of a register and a value.
@@ -1273,6 +1305,20 @@ class ConditionCompiler:
         kind = {"count": 0, "sum": 1 if self.ansi else 5, "avg": 2}[fn]
         self.op("DISTINCT", 4 if as_float and fn == "sum" else kind, mask, where, keep)
         return BIGINT if fn == "count" or not as_float else DOUBLE
+
+
+def _decimal_type(op: str, a: Type, b: Type) -> Type:
+    """The type of a sum, difference, product, quotient or remainder of two decimals in Spark."""
+    scale = max(a.scale, b.scale)
+    whole = [x.precision - x.scale for x in (a, b)]
+    if op in ("+", "-"):
+        return adjusted(max(whole) + scale + 1, scale)
+    if op == "*":
+        return adjusted(a.precision + b.precision + 1, a.scale + b.scale)
+    if op == "%":
+        return adjusted(min(whole) + scale, scale)
+    digits = max(6, a.scale + b.precision + 1)
+    return adjusted(whole[0] + b.scale + digits, digits)
 
 
 def _literal_type(tree: tuple, t: Type) -> Type:

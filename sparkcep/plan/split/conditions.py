@@ -725,10 +725,9 @@ class ConditionSplitter:
                 return ("call", "if", value, rows, _ZERO)
             if name in ("MIN", "MAX", "BOOL_AND", "BOOL_OR", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE") or (name == "SUM" and distinct):
                 return ("call", "if", some, value, _NULL)
-            if name == "SUM":
-                return ("call", "if", some, ("call", "*", value, rows), _NULL)
-            if name == "AVG":
-                return ("call", "if", some, ("call", "/", ("call", "*", value, rows), rows), _NULL)
+            if name in ("SUM", "AVG"):
+                total = ("call", "exact", ("call", "*", value, rows))
+                return ("call", "if", some, total if name == "SUM" else ("call", "/", total, rows), _NULL)
         elif argument.op == "bin" and not distinct and (found := self._constant_beside(argument)) is not None:
             constant, of_row, swapped = found
             n = self._lower(constant, -1)
@@ -738,10 +737,10 @@ class ConditionSplitter:
                 rows = self._aggregate_of(expr, name, mask, (of_row,), rest)
                 return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
             if name == "SUM" and argument.value in ("+", "-", "*"):
-                rows = ("call", "exact", self._aggregate_of(expr, "SUM", mask, (of_row,), rest))
+                rows = self._aggregate_of(expr, "SUM", mask, (of_row,), rest)
                 if argument.value != "*":
-                    n = ("call", "*", n, self._aggregate_of(expr, "COUNT", mask, (of_row,), rest))
-                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
+                    n = ("call", "exact", ("call", "*", n, self._aggregate_of(expr, "COUNT", mask, (of_row,), rest)))
+                return ("call", "exact", ("call", argument.value, *((n, rows) if swapped else (rows, n))))
         raise self._beside_number(expr, argument)
 
     def _constant_beside(self, argument: Expr) -> tuple[Expr, Expr, bool] | None:

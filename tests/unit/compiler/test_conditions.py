@@ -10,7 +10,7 @@ import pytest
 
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.factory import match_table, prepare
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.settings import Settings
 
@@ -85,3 +85,22 @@ def test_in_converts_all_operands_to_one_type():
     assert holds("A.d IN (0.5, 100.25) AND A.d NOT IN (0, 1)", columns)
     with pytest.raises(MatchRuntimeError, match="(?i)zero"):
         holds("(id IN (A.n, A.id DIV n)) IS NULL", columns)
+
+
+def test_sums_with_match_number_are_exact_or_refused():
+    tiny = Decimal("0.00000003")
+    columns = {"d": pa.array([tiny, tiny], pa.decimal128(18, 8)), "e": pa.array([Decimal("1e-20")] * 2, pa.decimal128(30, 20)), "n": pa.array([3, 4])}
+    columns |= {"i": pa.array([3, 4]).cast(pa.duration("us")), "f": pa.array([0.5, 0.5]), "w": pa.array([Decimal("1e-18")] * 2, pa.decimal128(38, 18))}
+    for text in (
+        "sum(MATCH_NUMBER() * 0.0000000001) = 0.0000000002", "avg(MATCH_NUMBER() * 0.0000000001) = 0.0000000001", "sum(MATCH_NUMBER()) = 2",
+        "sum(d * CAST(MATCH_NUMBER() AS INT)) = 0.00000006", "sum(d + MATCH_NUMBER()) = 2.00000006", "sum(MATCH_NUMBER() - d) = 1.99999994",
+        "sum(CAST(MATCH_NUMBER() AS INT) - e) < 2", "sum(e + CAST(MATCH_NUMBER() AS INT)) > 2", "sum(n * (MATCH_NUMBER() * 0.5)) = 3.5",
+        "sum(n * MATCH_NUMBER()) = 7", "sum(n - MATCH_NUMBER()) = 5", "sum(i * MATCH_NUMBER()) = sum(i)",
+    ):  # fmt: skip
+        assert holds(text, columns), text
+    for text in (
+        "sum(MATCH_NUMBER() / 10)", "avg(MATCH_NUMBER() / 10)", "sum(n * (MATCH_NUMBER() / 10))", "sum(f + MATCH_NUMBER())", "sum(d * MATCH_NUMBER())",
+        "sum(w + MATCH_NUMBER())",
+    ):  # fmt: skip
+        with pytest.raises(ClauseError, match="rounded differently"):
+            holds(f"{text} > 0", columns)
