@@ -10,7 +10,7 @@ Here("col", "__c0"), Near("off", "__c0", -1, None))`` over the input column ``__
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from sparkcep.clause.tokens import QUOTED, WORD, Span, name_of, tokenize
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import records
 from sparkcep.plan.facts import Distance
+from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
 from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, STATUSES, Inputs, Row, Scope, is_of_row
 from sparkcep.plan.split import fallible
@@ -58,6 +59,8 @@ _ALIASES = {
 _NAMED = re.compile(r"\(*(?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*\)*")  # a column, or a field of a column
 ORDER = "{sparkcep:order}"  # placeholder in the text of an ordered input for the clause's PARTITION BY and ORDER BY
 ROW_NUMBER = f"row_number() OVER ({ORDER})"
+MAX_SPLITS = 1000  # ways to split a text into names of variables
+_MOST_LABELS = MAX_OFFSET_IN_DEFINE + 1  # that are compared one by one
 MAX_LABELLED = 64  # ways to choose variables for the CLASSIFIERs in one Spark function
 MAX_PAIRED = 2  # most other rows that a Spark function in DEFINE may read; the array's size is the number of rows to this power
 # functions that are NULL if any argument is NULL; other functions get an explicit value for an absent row
@@ -781,13 +784,16 @@ class ConditionSplitter:
                 continue
             if joint is None:
                 wanted = [_text(a) for a in other.args] if other.op == "call" and other.value == "ARRAY" else [None]
-                return None if None in wanted else self._labels_are(mask, wanted)
+                return None if None in wanted or len(wanted) > _MOST_LABELS else self._labels_are(mask, wanted)
             whole = _text(other)
             if whole is None:
                 continue
             names = [v for i, v in enumerate(self.scope.variables) if mask >> i & 1]
-            ways = [self._labels_are(mask, way) for way in _splits(whole, joint, names)]
-            return _chain("or", ways) if ways else Lit("lit", "bool", "FALSE")
+            ways = _splits(whole, joint, names)
+            if ways is None:
+                return None
+            trees = [self._labels_are(mask, way) for way in ways]
+            return ("call", "or", *trees) if len(trees) > 1 else trees[0] if trees else Lit("lit", "bool", "FALSE")
         return None
 
     def _label_list(self, expr: Expr) -> int | None:
@@ -797,11 +803,10 @@ class ConditionSplitter:
         inner = expr.args[0].bare()
         return self.scope.classifier_mask(inner) if inner.op == "call" and inner.value == "CLASSIFIER" else None
 
-    def _labels_are(self, mask: int, labels: list[str]):
-        tree = ("call", "=", records.Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
-        for i, label in enumerate(labels):
-            tree = ("call", "and", tree, ("call", "=", records.Label("cls", "F", mask, i, 0), Lit("lit", "string", label)))
-        return tree
+    def _labels_are(self, mask: int, labels: Sequence[str]) -> tuple:
+        count = ("call", "=", records.Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
+        each = [("call", "=", records.Label("cls", "F", mask, i, 0), Lit("lit", "string", label)) for i, label in enumerate(labels)]
+        return ("call", "and", count, *each) if each else count
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
@@ -989,15 +994,23 @@ def _text(expr: Expr) -> str | None:
     return literal.text if literal is not None and literal.type == "string" else None
 
 
-def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
-    """All lists of names whose join is ``whole``."""
+def _splits(whole: str, joint: str, names: list[str]) -> list[tuple[str, ...]] | None:
+    """All lists of names whose join is ``whole``. None if they are too many, or if one is too long."""
     if whole == "":
-        return [[]]
-    found = [[n] for n in names if n == whole]
-    for n in names:
-        if whole.startswith(n + joint) and len(whole) > len(n + joint):
-            found += [[n, *rest] for rest in _splits(whole[len(n + joint) :], joint, names)]
-    return found
+        return [()]
+    starts = {0}  # where a name may begin
+    for at in range(len(whole)):
+        if at in starts:
+            starts |= {at + len(name + joint) for name in names if whole.startswith(name + joint, at)}
+    ways: dict[int, list[tuple[str, ...]]] = {}  # the lists from such a place on
+    for at in sorted(starts - {len(whole)}, reverse=True):
+        ways[at] = [(name,) for name in names if at + len(name) == len(whole) and whole.endswith(name)]
+        for name in names:
+            if whole.startswith(name + joint, at):
+                ways[at] += [(name, *rest) for rest in ways.get(at + len(name + joint), [])]
+        if len(ways[at]) > MAX_SPLITS or any(len(way) > _MOST_LABELS for way in ways[at]):
+            return None
+    return ways[0]
 
 
 def _operands(tree: tuple) -> Iterator[tuple]:

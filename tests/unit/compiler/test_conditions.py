@@ -12,6 +12,7 @@ from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.factory import match_table, prepare
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.plan import Plan
 from sparkcep.settings import Settings
 
 
@@ -104,3 +105,22 @@ def test_sums_with_match_number_are_exact_or_refused():
     ):  # fmt: skip
         with pytest.raises(ClauseError, match="rounded differently"):
             holds(f"{text} > 0", columns)
+
+
+@pytest.mark.parametrize(("count", "found"), [(4, True), (9, True), (40, False)])
+def test_texts_of_labels_are_split_into_few_lists(count, found):
+    clause = f"MEASURES count(*) AS n PATTERN ((A | AA)+ X) DEFINE X AS array_join(array_agg(CLASSIFIER()), '') = '{'A' * count}X'"
+    if not found:
+        with pytest.raises(ClauseError, match="(?i)array_join"):
+            make_plan(parse_clause(clause))
+        return
+    plan = Plan.from_json(make_plan(parse_clause(clause)).to_json())
+    assert match_table(plan, pa.table({"i": range(count)}))["__l0"].to_pylist() == [count]  # one row is of AA
+
+
+def test_long_lists_of_labels():
+    clause = "MEASURES count(*) AS n PATTERN (A+ B) DEFINE B AS array_agg(CLASSIFIER()) = array({}'B')"
+    plan = Plan.from_json(make_plan(parse_clause(clause.format("'A', " * 300))).to_json())
+    assert match_table(plan, pa.table({"i": range(400)}))["__l0"].to_pylist() == [301]
+    with pytest.raises(ClauseError, match="(?i)array_agg"):
+        make_plan(parse_clause(clause.format("'A', " * 501)))
