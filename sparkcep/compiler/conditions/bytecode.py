@@ -187,7 +187,7 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 def compile_conditions(
     conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
     places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), looks: Sequence[int] = (),
-    deferred: bool = False,
+    deferred: bool = False, precision_loss: bool = True,
 ) -> Conditions:
     """Compiles the condition trees of a plan over the columns of ``schema``.
 
@@ -203,6 +203,7 @@ def compile_conditions(
         looks: for each variable, how many rows after the candidate row its condition may read.
         deferred: whether conditions on physical neighbours are evaluated only for candidates, like conditions that look at the
             match, and not for every row ahead.
+        precision_loss: whether decimal results of more than 38 digits lose digits after the point.
 
     Raises:
         ClauseError: for type errors, at the condition's place among ``places``.
@@ -210,7 +211,7 @@ def compile_conditions(
     looks = tuple(looks) or (0,) * len(variables)
 
     def compiled(chosen: tuple[Condition, ...]) -> Conditions:
-        return ConditionCompiler(variables, schema, ansi, adjacent, zone, months, looks).run(chosen, deferred)
+        return ConditionCompiler(variables, schema, ansi, adjacent, zone, months, looks, precision_loss).run(chosen, deferred)
 
     try:
         return compiled(conditions)
@@ -260,6 +261,7 @@ class ConditionCompiler:
     zone: str = "UTC"
     months: tuple[str, ...] = ()
     looks: tuple[int, ...] = ()
+    precision_loss: bool = True
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[_Slot, int] = field(default_factory=dict)
@@ -874,7 +876,7 @@ class ConditionCompiler:
         """
         scale = max(a.scale, b.scale)
         whole = [x.precision - x.scale for x in (a, b)]
-        t = BIGINT if op == "div" else _decimal_type(op, a, b)
+        t = BIGINT if op == "div" else self._decimal_type(op, a, b)
         grow = [0, 0] if op in "*/" else [scale - x.scale for x in (a, b)]
         if op in "+-*%" and not t.is_wide and max(whole) + scale <= MAX_WORD_DIGITS and not (a.is_wide or b.is_wide):
             for number, side in self._in_order(left, right, divides=op == "%"):
@@ -901,6 +903,22 @@ class ConditionCompiler:
             self.op("W2I", _MOST, 0)
         return t
 
+    def _decimal_type(self, op: str, a: Type, b: Type) -> Type:
+        """The type of a sum, difference, product, quotient or remainder of two decimals in Spark."""
+        scale = max(a.scale, b.scale)
+        whole = [x.precision - x.scale for x in (a, b)]
+        if op == "/":
+            before, after = whole[0] + b.scale, max(6, a.scale + b.precision + 1)
+            if self.precision_loss:
+                return adjusted(before + after, after)
+            before, after = min(MAX_DIGITS, before), min(MAX_DIGITS, after)
+            beyond = before + after - MAX_DIGITS
+            return Type("decimal", before + after, after) if beyond <= 0 else Type("decimal", MAX_DIGITS, after - beyond // 2 - 1)
+        fitted = adjusted if self.precision_loss else bounded
+        if op == "*":
+            return fitted(a.precision + b.precision + 1, a.scale + b.scale)
+        return fitted(min(whole) + scale if op == "%" else max(whole) + scale + 1, scale)
+
     def _exact(self, tree: tuple) -> Type:
         """Emits a sum over rows of a value with MATCH_NUMBER().
 
@@ -922,7 +940,7 @@ class ConditionCompiler:
         a, b = (decimal_of(self.tree_type(side)) for side in (left, right))
         scale = a.scale + b.scale if op == "*" else max(a.scale, b.scale)
         added = [self._added(side) for side in (left, right)]
-        types = [_decimal_type(op, x, y) for x in added[0] for y in added[1]] or [*added[0], *added[1]]
+        types = [self._decimal_type(op, x, y) for x in added[0] for y in added[1]] or [*added[0], *added[1]]
         if any(t.scale < scale for t in types):
             message = f"a sum of {types[0]} values and MATCH_NUMBER() is not computed, because it would be rounded differently"
             raise _error(f"{message}. Write CAST(MATCH_NUMBER() AS INT), or cast the other value to fewer digits")
@@ -1305,20 +1323,6 @@ class ConditionCompiler:
         kind = {"count": 0, "sum": 1 if self.ansi else 5, "avg": 2}[fn]
         self.op("DISTINCT", 4 if as_float and fn == "sum" else kind, mask, where, keep)
         return BIGINT if fn == "count" or not as_float else DOUBLE
-
-
-def _decimal_type(op: str, a: Type, b: Type) -> Type:
-    """The type of a sum, difference, product, quotient or remainder of two decimals in Spark."""
-    scale = max(a.scale, b.scale)
-    whole = [x.precision - x.scale for x in (a, b)]
-    if op in ("+", "-"):
-        return adjusted(max(whole) + scale + 1, scale)
-    if op == "*":
-        return adjusted(a.precision + b.precision + 1, a.scale + b.scale)
-    if op == "%":
-        return adjusted(min(whole) + scale, scale)
-    digits = max(6, a.scale + b.precision + 1)
-    return adjusted(whole[0] + b.scale + digits, digits)
 
 
 def _literal_type(tree: tuple, t: Type) -> Type:

@@ -104,6 +104,7 @@ class Rows:
         self.months = {c for t, c in COLUMNS.items() if t.startswith("INTERVAL YEAR")}
         self.zone = spark.conf.get("spark.sql.session.timeZone")
         self.ansi = spark.conf.get("spark.sql.ansi.enabled") == "true"
+        self.precision_loss = spark.conf.get("spark.sql.decimalOperations.allowPrecisionLoss") == "true"
         self.computed: dict[str, tuple[pa.Array, bool] | str] = {}
         self.pairs = spark.sql("SELECT struct(l.*) AS l, struct(r.*) AS r FROM arithmetic_values l CROSS JOIN arithmetic_values r ORDER BY l.i, r.i").coalesce(1).localCheckpoint()
         self.ones = spark.sql("SELECT * FROM arithmetic_values ORDER BY i").coalesce(1).localCheckpoint()
@@ -169,7 +170,7 @@ class Rows:
         if REFUSED in values.values():
             return REFUSED
         schema = pa.schema([pa.field(name, values[name][0].type) for name in names])
-        compiler = ConditionCompiler(plan.variables, schema, self.ansi, True, self.zone, tuple(n for n in names if values[n][1]))
+        compiler = ConditionCompiler(plan.variables, schema, self.ansi, True, self.zone, tuple(n for n in names if values[n][1]), precision_loss=self.precision_loss)
         try:
             t = compiler.emit(trees[0])
         except ClauseError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -124,3 +125,13 @@ def test_long_lists_of_labels():
     assert match_table(plan, pa.table({"i": range(400)}))["__l0"].to_pylist() == [301]
     with pytest.raises(ClauseError, match="(?i)array_agg"):
         make_plan(parse_clause(clause.format("'A', " * 501)))
+
+
+def test_decimals_keep_their_scale_without_precision_loss():
+    columns = {"d": pa.array([Decimal("1e-18"), Decimal(0)], pa.decimal128(38, 18)), "e": pa.array([Decimal(1), Decimal(3)], pa.decimal128(38, 18))}
+    for text in ("A.d + d > 0", "A.d * e > 0", "A.d - d > 0", "A.e / e > 0.3333333333333"):
+        assert holds(text, columns, precision_loss=False), text
+        assert not holds(text, columns), text
+    plan, _ = planned("A.d + d > 0", columns, precision_loss=False)
+    assert Plan.from_json(plan.to_json()) == plan
+    assert "precision_loss" not in replace(plan, precision_loss=True).to_json()
