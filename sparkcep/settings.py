@@ -38,6 +38,7 @@ class Settings:
     Attributes:
         case_sensitive: whether column names are case-sensitive.
         ansi: whether Spark's ANSI mode is on.
+        precision_loss: whether decimal results of more than 38 digits lose digits after the point.
         zone: the session's time zone.
         double_quoted: whether text in double quotes is an identifier, not a string.
         columns: names in upper case, such as CURRENT_DATE, that are input columns and not functions. Not read from the
@@ -77,6 +78,7 @@ class Settings:
 
     case_sensitive: bool = False
     ansi: bool = True
+    precision_loss: bool = True
     zone: str = "UTC"
     double_quoted: bool = False
     columns: frozenset[str] = frozenset()
@@ -203,6 +205,7 @@ _flag, _wanted = _one_of(true=True, false=False), _one_of(true=True, false=False
 _READERS = {  # member -> its key, and the reader of its text
     "case_sensitive": ("spark.sql.caseSensitive", _flag),
     "ansi": ("spark.sql.ansi.enabled", _flag),
+    "precision_loss": ("spark.sql.decimalOperations.allowPrecisionLoss", _flag),
     "zone": ("spark.sql.session.timeZone", lambda _, text: text.strip()),
     "double_quoted": ("spark.sql.ansi.doubleQuotedIdentifiers", _flag),
     "prefilter": ("sparkcep.prefilter", _wanted),

@@ -295,6 +295,8 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
     for name in (name for name in texts if name != NEEDED and plainest(texts_before.get(name, "")) != plainest(texts[name])):
         was = texts_before.get(name)
         found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
+    if before.get("precision_loss", True) != now.get("precision_loss", True):
+        found.append("spark.sql.decimalOperations.allowPrecisionLoss")
     was = before.get("zone")
     if was is not None and not have_same_rules(was, now.get("zone", "UTC")):  # None: an older version did not write it
         found.append("spark.sql.session.timeZone")

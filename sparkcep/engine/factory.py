@@ -67,6 +67,7 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
     looks = variables_ahead(plan)
     conditions = compile_conditions(
         plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months, looks=looks,
+        precision_loss=plan.precision_loss,
     )
     out = output_schema(plan, schema)
     if plan.ranking and plan.ranking.by_engine and strategy.search != s.PATHS:
@@ -88,7 +89,8 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
         check_changes(plan, schema)
         check_arcs(plan, schema)
         none = np.zeros((1, 1), dtype=np.uint8)
-        return Prepared(strategy, schema, conditions, out, layout.NO_MEMO, none, compile_automaton(plan.automaton, schema, plan.ansi, plan.zone))
+        compiled = compile_automaton(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss)
+        return Prepared(strategy, schema, conditions, out, layout.NO_MEMO, none, compiled)
     return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions), looks=looks)
 
 

@@ -147,6 +147,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         ansi=settings.ansi,
         zone=settings.zone,
         case_sensitive=settings.case_sensitive,
+        precision_loss=settings.precision_loss,
         bounds=tuple(Bound(*bound) for bound in settings.bounds()),
         words=tuple(Word(unquoted(span.of(clause.text)), *position(clause.text, span.start), of) for span, of in clause.no_columns()),
         idle=settings.idle,

@@ -182,7 +182,7 @@ _PATTERNS = {
 _CALLS = {
     **dict.fromkeys(("and", "or", "coalesce", "greatest", "least", SUMS), (1, _MANY)), **dict.fromkeys(("not", "isnull", "istrue", "isfalse", "exact", "isnan", *MATH_CALLS), (1, 1)),
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "div", "pmod", "pow", "atan2", "hypot", "datediff", "cast", "try_cast"), (2, 2)),
-    **dict.fromkeys(("neg", "abs", "sign", "sqrt", "exp", "ln", "log10", "floor", "ceil"), (1, 1)), "round": (1, 2), "if": (3, _MANY),
+    **dict.fromkeys(("neg", "abs", "sign", "sqrt", "exp", "ln", "log10", "floor", "ceil"), (1, 1)), "round": (1, 2), "if": (3, _MANY), "in": (2, _MANY),
 }  # fmt: skip
 _SCORES = {**dict.fromkeys(("+", "-", "*", "/", "least", "greatest"), (2, 2)), **dict.fromkeys(("neg", "abs", "sqrt"), (1, 1))}
 _TYPE = re.compile(r"([a-z]+)\s*(?:\(\s*\d{1,100}\s*(?:,\s*\d{1,100}\s*)?\))?\s*")

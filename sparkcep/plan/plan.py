@@ -26,6 +26,7 @@ from sparkcep.settings import COUNTED
 
 LETTERS = "__letters"
 PLAN_HEAD = '{"variables":'  # how a plan's JSON begins
+_OMITTED = {"precision_loss": True}  # members that JSON lacks if they have these values: most plans do
 _NAMED = re.compile(r"[\w.]{1,60}|`[^`]{1,60}`")
 
 
@@ -55,6 +56,7 @@ class Plan:
     zone: str = "UTC"  # the session's time zone
     months: tuple[str, ...] = ()  # input columns that hold the months of year-month intervals
     case_sensitive: bool = False
+    precision_loss: bool = True  # whether decimal results of more than 38 digits lose digits after the point
     selection: records.Selection | None = None  # None: adjacent rows, by the exact engine
     windows: tuple[records.Window, ...] = ()  # WINDOW (kind "none" without one), then each group's WITHIN; () without a selection
     without: tuple[records.Without, ...] = ()  # negated groups of the pattern
@@ -180,7 +182,9 @@ class Plan:
 
     def to_json(self) -> str:
         """Compact JSON without quotes, backticks and dollar signs, which are special in SQL text."""
-        text = json.dumps({f.name: plan_json.written(getattr(self, f.name)) for f in fields(self)}, separators=(",", ":"))
+        members = {f.name: getattr(self, f.name) for f in fields(self)}
+        members = {name: plan_json.written(value) for name, value in members.items() if name not in _OMITTED or value != _OMITTED[name]}
+        text = json.dumps(members, separators=(",", ":"))
         return text.replace("'", "\\u0027").replace("`", "\\u0060").replace("$", "\\u0024")
 
     @staticmethod
@@ -192,6 +196,7 @@ class Plan:
             found = None
         if not isinstance(found, dict):
             raise plan_json.wrong("it cannot be read")
+        found = _OMITTED | found
         plan_json.check_version(found, {f.name for f in fields(Plan)})
         try:
             members = plan_json.members(Plan, found)

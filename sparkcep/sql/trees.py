@@ -24,6 +24,8 @@ def call_text(name: str, texts: Sequence[str]) -> str:
             return f"({texts[0]} IS NULL)"
         case "istrue" | "isfalse":
             return f"({texts[0]} IS {name[2:].upper()})"
+        case "in":
+            return f"({texts[0]} IN ({', '.join(texts[1:])}))"
         case "cast" | "try_cast":
             return f"{name}({texts[0]} AS {texts[1]})"
         case _ if name == SUMS:

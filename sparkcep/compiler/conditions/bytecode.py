@@ -18,7 +18,7 @@ slots have equal futures. ``A AS v >= FIRST(A.v, 1)`` becomes four instructions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ CLSSLOT I2F SCALE EQI NEI LTI LEI GTI GEI NSI EQF NEF LTF LEF GTF GEF NSF
 AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MINI MAXF MINF
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
-PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH FITS JNULL FAIL
+PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH FITS JNULL FAIL SWAP
 WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
 LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
@@ -99,8 +99,8 @@ _FLOAT_CALLS = {"sqrt": "SQRT", "exp": "EXP", "ln": "LN", "log10": "LOG10", "pow
 # calls that fail for some values under ANSI; _EXACT are those that fail for exact numbers only
 _EXACT = frozenset(["+", "-", "*", "neg", "abs", TOTAL, SUMS])
 _DIVISIONS = frozenset(["/", "%", "div", "pmod"])
-_FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
 _NULL_OPERATORS = frozenset(["=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "datediff", TOTAL]) | _DIVISIONS  # NULL if an operand is NULL
+_FAILING = _EXACT | _DIVISIONS | {"cast", "round", "floor", "ceil", "datediff"}
 KNOWN = "rows known"  # used as a column's name: how many rows after each row are known
 _TYPE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint", "real": "float"}
 
@@ -190,7 +190,7 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
 def compile_conditions(
     conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
     places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), looks: Sequence[int] = (),
-    deferred: bool = False,
+    deferred: bool = False, precision_loss: bool = True,
 ) -> Conditions:
     """Compiles the condition trees of a plan over the columns of ``schema``.
 
@@ -206,6 +206,7 @@ def compile_conditions(
         looks: for each variable, how many rows after the candidate row its condition may read.
         deferred: whether conditions on physical neighbours are evaluated only for candidates, like conditions that look at the
             match, and not for every row ahead.
+        precision_loss: whether decimal results of more than 38 digits lose digits after the point.
 
     Raises:
         ClauseError: for type errors, at the condition's place among ``places``.
@@ -213,7 +214,7 @@ def compile_conditions(
     looks = tuple(looks) or (0,) * len(variables)
 
     def compiled(chosen: tuple[Condition, ...]) -> Conditions:
-        return ConditionCompiler(variables, schema, ansi, adjacent, zone, months, looks).run(chosen, deferred)
+        return ConditionCompiler(variables, schema, ansi, adjacent, zone, months, looks, precision_loss).run(chosen, deferred)
 
     try:
         return compiled(conditions)
@@ -263,6 +264,7 @@ class ConditionCompiler:
     zone: str = "UTC"
     months: tuple[str, ...] = ()
     looks: tuple[int, ...] = ()
+    precision_loss: bool = True
     code: list[list[int]] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
     slots: dict[_Slot, int] = field(default_factory=dict)
@@ -273,6 +275,7 @@ class ConditionCompiler:
     strings: list[str] = field(default_factory=list)
     patches: list[tuple[int, int]] = field(default_factory=list)
     zoned: list[int] = field(default_factory=list)  # instructions that read the time zone's table
+    skips: list[int] = field(default_factory=list)  # jumps to the end of the call that is being emitted
     used: set[int] = field(default_factory=set)
     types: dict[tuple, Type] = field(default_factory=dict)
     back: int = 0
@@ -547,16 +550,33 @@ class ConditionCompiler:
     # -- calls ----------------------------------------------------------------------------------------------
 
     def _call(self, name: str, args: tuple) -> Type:
-        first, *others = args[::-1] if name in _DIVISIONS else args  # Spark evaluates the divisor first
+        first, *others = args[::-1] if name in _DIVISIONS else args
         if name in _NULL_OPERATORS and first[0] != "lit" and any(map(self._may_fail, others)):
-            # As in Spark, if one operand is NULL the other is not computed, so it cannot fail.
-            self.emit(first)
-            jump = self.op("JNULL")
-            self.op("POP")
-            t = self._called(name, args)
-            self.code[jump][1] = len(self.code)
-            return t
-        return self._called(name, args)
+            self.tree_type(first)  # numbers its slots: their order is that of stored states of streams
+        around, self.skips = self.skips, []
+        t = self._called(name, args)
+        for at in self.skips:
+            self.code[at][1] = len(self.code)
+        self.skips = around
+        return t
+
+    def _in_order(self, left: tuple, right: tuple, *, divides: bool = False) -> Iterator[tuple[int, tuple]]:
+        """Yields the number (0 or 1) and the tree of each operand of a call that is NULL if one of them is.
+
+        The caller emits each operand when it gets it, so the operands are computed in Spark's order: a divisor (``divides``) comes
+        first. If the first one is NULL, Spark does not compute the other, which then cannot fail. So a jump skips the rest of the
+        call, and the NULL on the stack is its value.
+        """
+        if divides and right[0] != "lit" and self._may_fail(left):
+            yield 1, right
+            self.skips.append(self.op("JNULL"))
+            yield 0, left
+            self.op("SWAP")
+            return
+        yield 0, left
+        if not divides and left[0] != "lit" and self._may_fail(right):
+            self.skips.append(self.op("JNULL"))
+        yield 1, right
 
     def _may_fail(self, tree: tuple) -> bool:
         """Whether computing a tree may raise an error."""
@@ -572,6 +592,8 @@ class ConditionCompiler:
             return self._logic(name, args)
         if name in _COMPARE:
             return self._compare(_COMPARE[name], *args)
+        if name == "in":
+            return self._in(*args)
         if name in ("+", "-", "*", "/", "%", "div"):
             return self._arithmetic(name, *args)
         if name == TOTAL:
@@ -585,10 +607,7 @@ class ConditionCompiler:
             self.op({"not": "NOT", "isnull": "ISNULL", "istrue": "ISTRUE", "isfalse": "ISFALSE"}[name], int(t.is_float))
             return BOOLEAN
         if name == "exact":
-            t = self.emit(args[0])
-            if t.is_float:
-                raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, because it would be rounded differently. Cast to DECIMAL")
-            return t
+            return self._exact(args[0])
         if name == "if":
             return self._if(args)
         if name == "coalesce":
@@ -673,10 +692,11 @@ class ConditionCompiler:
             raise _error(f"{what} compares {left} with {right}; write CAST(x AS {to}) around the string, as Spark does over one row")
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
-    def _pair(self, left: tuple, right: tuple, what: str) -> Type:
+    def _pair(self, left: tuple, right: tuple, what: str, *, divides: bool = False, strict: bool = True) -> Type:
         """Emits both operands, converted to their common type.
 
-        An integer literal beside a decimal gets the smallest decimal type.
+        An integer literal beside a decimal gets the smallest decimal type. ``divides``: the right operand is a divisor. ``strict``:
+        the result is NULL if an operand is.
         """
         a, b = self.tree_type(left), self.tree_type(right)
         if a.kind == "decimal":
@@ -684,7 +704,7 @@ class ConditionCompiler:
         elif b.kind == "decimal":
             a = _literal_type(left, a)
         target = self.common(a, b, what)
-        for side in (left, right):
+        for _, side in self._in_order(left, right, divides=divides) if strict else enumerate((left, right)):
             self._convert(self.emit(side), target)
         return target
 
@@ -701,13 +721,36 @@ class ConditionCompiler:
         return t
 
     def _compare(self, op: str, left: tuple, right: tuple) -> Type:
-        t = self._pair(left, right, "a condition")
+        self._compared(op, self._pair(left, right, "a condition", strict=op != "NS"))
+        return BOOLEAN
+
+    def _in(self, value: tuple, *items: tuple) -> Type:
+        """Emits IN. As in Spark, the value and all items are converted to one type before they are compared."""
+        target = self.tree_type(value)
+        for item in items:
+            target = self.common(target, self.tree_type(item), "a condition")
+        found = []
+        for i, item in enumerate(items):
+            if i:
+                found.append(self.op("JTRUE"))
+            self._convert(self.emit(value), target)
+            if not i and any(map(self._may_fail, items)):
+                self.skips.append(self.op("JNULL"))  # as in Spark, the items beside NULL are not computed
+            self._convert(self.emit(item), target)
+            self._compared("EQ", target)
+            if i:
+                self.op("OR")
+        for at in found:
+            self.code[at][1] = len(self.code)
+        return BOOLEAN
+
+    def _compared(self, op: str, t: Type) -> None:
+        """Compares the two values of one type on top of the stack."""
         self._comparable(t, "a condition")
         if t.is_wide:
             self.op("CMPW", list(_COMPARE.values()).index(op))
         else:
             self.op(op + ("F" if t.is_float else "I"))
-        return BOOLEAN
 
     def _comparable(self, t: Type, what: str) -> None:
         if t.kind == "opaque":
@@ -727,33 +770,35 @@ class ConditionCompiler:
         if a.is_float or b.is_float:
             return self._float_arithmetic(op, left, right, a, b)
         if op == "div" and a.is_integer and b.is_integer:
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right, divides=True)
             self.op("DIVI", 0, int(self.ansi))
             return BIGINT
         if a.is_integer and b.is_integer:
             if op == "/":
                 return self._float_arithmetic(op, left, right, a, b)
             t = self.common(a, b, op)
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right, divides=op == "%")
             self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], _LIMITS[t.kind], int(self.ansi))
             return t
         return self._decimal_arithmetic(op, left, right, decimal_of(_literal_type(left, a)), decimal_of(_literal_type(right, b)))
+
+    def _both(self, left: tuple, right: tuple, *, divides: bool = False) -> None:
+        """Emits both operands of a call as they are."""
+        for _, side in self._in_order(left, right, divides=divides):
+            self.emit(side)
 
     def _temporal(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type | None:
         """Emits arithmetic of dates, timestamps and intervals as Spark computes it. None for other types."""
         if op == "-" and a.is_time and b.is_time:
             # Spark subtracts local clock times
             if a.kind == b.kind == "date":
-                self.emit(left)
-                self.emit(right)
+                self._both(left, right)
                 self.op("SUBI", _MOST, 1)
                 self.op("CONSTI", DAY)
                 self.op("MULI", _MOST, 1)
             else:
-                for side, t in ((left, a), (right, b)):
-                    self.emit(side)
+                for _, side in self._in_order(left, right):
+                    t = self.emit(side)
                     if t.kind == "date" and "timestamp" in (a.kind, b.kind):
                         # a day's first moment, which is not always midnight
                         self._convert_time("date", "timestamp")
@@ -763,20 +808,17 @@ class ConditionCompiler:
                 self.op("SUBI", _MOST, 1)
             return Type("interval")
         if op in "+-" and a.kind == b.kind and a.is_interval:
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             self.op("ADDI" if op == "+" else "SUBI", _LIMITS.get(a.kind, _MOST), 1)
             return a
         if op == "div" and a.kind == b.kind and a.is_interval:
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right, divides=True)
             self.op("DIVI", 0, int(self.ansi))
             return BIGINT
         if op == "+" and a.kind in ("interval", "months", "tinyint", "smallint", "int") and b.is_time:
             left, right, a, b = right, left, b, a
         if op in "+-" and a.kind in _STAMPS and b.kind == "interval":
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             if op == "-":
                 self.op("NEGI", _MOST, 1)
             if a.kind == "timestamp":
@@ -785,15 +827,13 @@ class ConditionCompiler:
                 self.op("ADDI", _MOST, 1)
             return a
         if op in "+-" and a.is_time and b.kind == "months":
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             if op == "-":
                 self.op("NEGI", _LIMITS["months"], 1)
             self._zoned("ADDMONTHS", ["date", "timestamp_ntz", "timestamp"].index(a.kind))
             return a
         if op in "+-" and a.kind == "date" and b.kind in ("tinyint", "smallint", "int"):
-            self.emit(left)
-            self.emit(right)
+            self._both(left, right)
             self.op("ADDI" if op == "+" else "SUBI", _LIMITS["int"], 0)
             return a
         if op == "*" and a.is_number and b.is_interval:
@@ -805,29 +845,27 @@ class ConditionCompiler:
     def _scaled_interval(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
         """Emits an interval times or over a number, rounded half up. Overflow is an error, even with ANSI off."""
         limit = _LIMITS.get(a.kind, _MOST)
-        self.emit(left)
-        if op == "*" and b.is_integer:
-            self.emit(right)
+        of_integer = op == "*" and b.is_integer
+        for number, side in self._in_order(left, right):
+            t = self.emit(side)
+            if b.is_float and number == 0:
+                self.op("I2F", 0)
+            elif not b.is_float and not of_integer:
+                self._widen(t)
+        if of_integer:
             self.op("MULI", limit, 1)
         elif b.is_float:
-            self.op("I2F", 0)
-            self.emit(right)
             self.op("MULF" if op == "*" else "DIVF", 0, 1)
             self.op("ROUNDF", 0)
             self.op("F2I", limit, 1)
         else:
-            self.op("WIDEN")
-            self._widen(self.emit(right))
-            if op == "*":
-                self.op("MULW", 0, 0, b.scale, 2 * MAX_DIGITS + 1)
-            else:
-                self.op("DIVW", b.scale, 0, 0, 2 * MAX_DIGITS + 1)
+            self.op(*("MULW", 0, 0, b.scale) if op == "*" else ("DIVW", b.scale, 0, 0), 2 * MAX_DIGITS + 1)
             self.op("W2I", limit, 1)
         return a
 
     def _float_arithmetic(self, op: str, left: tuple, right: tuple, a: Type, b: Type) -> Type:
         t = DOUBLE if op == "/" else self.common(a, b, op)
-        for side in (left, right):
+        for _, side in self._in_order(left, right, divides=op in _DIVISIONS):
             self._convert(self.emit(side), t)
         if op == "div":
             raise _error("DIV needs integers; use / for DOUBLE")
@@ -843,23 +881,16 @@ class ConditionCompiler:
         """
         scale = max(a.scale, b.scale)
         whole = [x.precision - x.scale for x in (a, b)]
-        t = {
-            "+": adjusted(max(whole) + scale + 1, scale),
-            "-": adjusted(max(whole) + scale + 1, scale),
-            "*": adjusted(a.precision + b.precision + 1, a.scale + b.scale),
-            "/": adjusted(whole[0] + b.scale + max(6, a.scale + b.precision + 1), max(6, a.scale + b.precision + 1)),
-            "%": adjusted(min(whole) + scale, scale),
-            "div": BIGINT,
-        }[op]
+        t = BIGINT if op == "div" else self._decimal_type(op, a, b)
         grow = [0, 0] if op in "*/" else [scale - x.scale for x in (a, b)]
         if op in "+-*%" and not t.is_wide and max(whole) + scale <= MAX_WORD_DIGITS and not (a.is_wide or b.is_wide):
-            for side, digits in zip((left, right), grow):
+            for number, side in self._in_order(left, right, divides=op == "%"):
                 self.emit(side)
-                if digits:
-                    self.op("SCALE", digits)
+                if grow[number]:
+                    self.op("SCALE", grow[number])
             self.op({"+": "ADDI", "-": "SUBI", "*": "MULI", "%": "MODI"}[op], (1 << 63) - 1, int(self.ansi))
             return t
-        for side in (left, right):
+        for _, side in self._in_order(left, right, divides=op in _DIVISIONS):
             self._widen(self.emit(side))
         fitting = 2 * t.precision + int(self.ansi)
         if op in "+-":
@@ -877,6 +908,64 @@ class ConditionCompiler:
             self.op("W2I", _MOST, 0)
         return t
 
+    def _decimal_type(self, op: str, a: Type, b: Type) -> Type:
+        """The type of a sum, difference, product, quotient or remainder of two decimals in Spark."""
+        scale = max(a.scale, b.scale)
+        whole = [x.precision - x.scale for x in (a, b)]
+        if op == "/":
+            before, after = whole[0] + b.scale, max(6, a.scale + b.precision + 1)
+            if self.precision_loss:
+                return adjusted(before + after, after)
+            before, after = min(MAX_DIGITS, before), min(MAX_DIGITS, after)
+            beyond = before + after - MAX_DIGITS
+            return Type("decimal", before + after, after) if beyond <= 0 else Type("decimal", MAX_DIGITS, after - beyond // 2 - 1)
+        fitted = adjusted if self.precision_loss else bounded
+        if op == "*":
+            return fitted(a.precision + b.precision + 1, a.scale + b.scale)
+        return fitted(min(whole) + scale if op == "%" else max(whole) + scale + 1, scale)
+
+    def _exact(self, tree: tuple) -> Type:
+        """Emits a sum over rows of a value with MATCH_NUMBER().
+
+        It is computed from the sum of the rows' values, or from the number of rows. That is Spark's result only if Spark rounds no
+        row's value.
+        """
+        sides = tree[2:] if tree[0] == "call" and tree[1] in ("+", "-", "*") else ()
+        types = [self.tree_type(side) for side in sides]
+        kinds = {t.kind for t in types}
+        if "decimal" in kinds and all(t.kind == "decimal" or t.is_integer for t in types):
+            return self._exact_decimal(tree[1], *sides)
+        t = self.emit(tree)
+        if t.is_float or any(side.is_float for side in types) or (t.is_interval and "decimal" in kinds):
+            raise _error(f"a sum of {t} values and MATCH_NUMBER() is not computed, because it would be rounded differently. Cast to DECIMAL")
+        return t
+
+    def _exact_decimal(self, op: str, left: tuple, right: tuple) -> Type:
+        """Emits the sum or the product of two sums of decimals, or the product of a decimal and a number of rows."""
+        a, b = (decimal_of(self.tree_type(side)) for side in (left, right))
+        scale = a.scale + b.scale if op == "*" else max(a.scale, b.scale)
+        added = [self._added(side) for side in (left, right)]
+        types = [self._decimal_type(op, x, y) for x in added[0] for y in added[1]] or [*added[0], *added[1]]
+        if any(t.scale < scale for t in types):
+            message = f"a sum of {types[0]} values and MATCH_NUMBER() is not computed, because it would be rounded differently"
+            raise _error(f"{message}. Write CAST(MATCH_NUMBER() AS INT), or cast the other value to fewer digits")
+        t = bounded(max(t.precision for t in types) + 10, scale)
+        for _, side in self._in_order(left, right):
+            self._widen(self.emit(side))
+        grow = (0, 0) if op == "*" else (scale - a.scale, scale - b.scale)
+        self.op({"+": "ADDW", "-": "SUBW", "*": "MULW"}[op], *grow, 0, 2 * t.precision + int(self.ansi))
+        return t
+
+    def _added(self, tree: tuple) -> list[Type]:
+        """The types of what each row adds to a sum, as decimals. Empty for a number of rows."""
+        aggregates = [part for part in walk(tree) if part[0] == "agg"]
+        summed = [self.column(part.column)[0] for part in aggregates if part.function == "sum"]
+        if tree[:2] == ("call", "exact") and tree[2][:2] == ("call", "*"):
+            summed = [self.tree_type(tree[2][2])]
+        elif not aggregates:
+            summed = [self.tree_type(tree)]
+        return [decimal_of(t) for t in summed]
+
     def _total(self, held: tuple, value: tuple) -> Type:
         """Emits the sum of a register and a value.
 
@@ -886,7 +975,7 @@ class ConditionCompiler:
         a, b = self.tree_type(held), self.tree_type(value)
         if not a.is_wide or b.kind == "null":
             return self._arithmetic("+", held, value)
-        for side in (held, value):
+        for _, side in self._in_order(held, value):
             self._widen(self.emit(side))
         self.op("ADDW", 0, a.scale - b.scale, 0, 2 * a.precision + 1)
         return a
@@ -969,7 +1058,7 @@ class ConditionCompiler:
 
     def _function(self, name: str, args: tuple) -> Type:
         if name == "datediff":
-            for arg in args:
+            for _, arg in self._in_order(*args):
                 t = self.emit(arg)
                 if not t.is_time and t.kind != "null":
                     raise _error(f"DATEDIFF needs dates, not {t}; cast with CAST(x AS DATE)")
@@ -1045,7 +1134,7 @@ class ConditionCompiler:
         self._number(b, "pmod")
         if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
             return self._decimal_pmod(left, right, decimal_of(_literal_type(right, b)))
-        t = self._pair(left, right, "PMOD")
+        t = self._pair(left, right, "PMOD", divides=True)
         if t.is_float:
             self.op("PMODF", int(t.kind == "float"), int(self.ansi))
         else:
@@ -1099,12 +1188,15 @@ class ConditionCompiler:
         self._number(t, f"CAST to {text}")
         name = _TYPE_NAMES.get(name, name)
         if name in ("float", "double"):
-            if name == "float" and t.is_integer:
+            if name == "float" and t.kind == "decimal":
+                self._widen(t)
+                self.op("W2F", t.scale, 1)  # rounded once, as in Java
+            elif name == "float" and t.is_integer:
                 self._convert(t, Type("float"))
-                return Type(name)
-            self._convert(t, DOUBLE)
-            if name == "float" and t.kind != "float":
-                self.op("ROUND32")
+            else:
+                self._convert(t, DOUBLE)
+                if name == "float" and t.kind != "float":
+                    self.op("ROUND32")
             return Type(name)
         mode = 2 if trying else int(self.ansi)
         if name in INT_BITS:

@@ -111,13 +111,15 @@ def _at(part: Register | Parameter | Arc, message: str) -> ClauseError:
     return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=part.line, column=part.column, fragment=part.text)
 
 
-def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str) -> tuple[pa.DataType, ...]:
+def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str, precision_loss: bool) -> tuple[pa.DataType, ...]:
     """The types of EMIT's columns: for each column the common type of its arcs, by Spark's rules."""
-    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone).emits)
+    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone, precision_loss).emits)
 
 
-def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC") -> Compiled:
+def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC", precision_loss: bool = True) -> Compiled:
     """Compiles an automaton over the columns of ``schema``, in the session's time zone.
+
+    ``precision_loss``: whether decimal results of more than 38 digits lose digits after the point.
 
     Raises ClauseError for type errors, at their arcs.
     """
@@ -128,7 +130,8 @@ def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool, zone:
     known |= {letter_column(bit): pa.field(letter_column(bit), pa.bool_()) for bit in range(MAX_VARIABLES)}
     known |= {register_column(i): pa.field(register_column(i), t) for i, t in enumerate(types)}
     known |= {parameter_column(i): pa.field(parameter_column(i), register_type(parameter)) for i, parameter in enumerate(automaton.parameters)}
-    return _Compiler(automaton, ConditionCompiler((), pa.schema(known.values()), ansi, True, zone)).run(types, by_ways)
+    machine = ConditionCompiler((), pa.schema(known.values()), ansi, True, zone, precision_loss=precision_loss)
+    return _Compiler(automaton, machine).run(types, by_ways)
 
 
 class _Compiler:

@@ -16,7 +16,7 @@ from sparkcep.plan.records import Failing, walk
 Columns = dict[str, pa.Array]
 LESS = "a smaller TOP, a smaller WINDOW"
 _DIVISIONS = ("/", "%", "div", "mod", "pmod")
-_EXACT = ("and", "or", "not", "=", "!=", "<>", "<", "<=", ">", ">=", "<=>", "isnull", "if", "coalesce", "greatest", "least")
+_EXACT = ("and", "or", "not", "=", "!=", "<>", "<", "<=", ">", ">=", "<=>", "isnull", "if", "in", "coalesce", "greatest", "least")
 NARROWER = "a smaller WINDOW or a larger step of SLIDE"
 
 

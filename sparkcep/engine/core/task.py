@@ -59,6 +59,7 @@ class Prepared:
         plan = self.plan
         conditions = compile_conditions(
             plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, plan.zone, plan.months, self.looks, deferred=True,
+            precision_loss=plan.precision_loss,
         )
         memo, live = memo_of(self.strategy, conditions)
         return replace(self, conditions=conditions, memo=memo, state_live=live)
@@ -159,4 +160,4 @@ def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType
     """Returns the type of a register or of EMIT's column, None for other leaves."""
     if spec.kind == "register":
         return register_type(typed_register(plan.automaton.registers[spec.number], schema))
-    return emit_types(plan.automaton, schema, plan.ansi, plan.zone)[spec.number] if spec.kind == "emit" else None
+    return emit_types(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss)[spec.number] if spec.kind == "emit" else None

@@ -92,7 +92,6 @@ class _Reader:
 
     def tests(self, variable: int, at: int) -> tuple[Test, ...] | None:
         stack: list = []  # items: a _Value, or a list of comparisons that are all true
-        guards: list[_Value] = []
         code, patched = self.conditions.code.tolist(), {at for at, _ in self.conditions.string_patches}
         while True:
             if at in patched:
@@ -101,17 +100,9 @@ class _Reader:
             name, at = OP_NAMES[op], at + 1
             if name == "RETURN":
                 tests = _held(stack[0])
-                return tuple(tests) if tests and all(_guarded(value, tests) for value in guards) else None
-            if name == "JFALSE":
-                continue
-            if name == "JNULL":
-                if not isinstance(stack[-1], _Value):
-                    return None
-                guards.append(stack[-1])
-                continue
-            if name == "POP":
-                stack.pop()
-                continue
+                return tuple(tests) if tests else None
+            if name in ("JFALSE", "JNULL"):
+                continue  # the value after the jump is the one without it: the operation that is skipped is NULL if its operand is
             if name == "FAIL":
                 failed, value = stack.pop(), stack.pop()
                 known = isinstance(failed, _Value) and isinstance(value, _Value)
@@ -170,12 +161,6 @@ def _held(found) -> list[Test] | None:
     if isinstance(found, _Value) and found.at in (START, MOST, LEAST):
         return [Test(EQ, _Value((("INT", 1),), None), found, False)]
     return found if isinstance(found, list) else None
-
-
-def _guarded(value: _Value, tests: list[Test]) -> bool:
-    """Returns whether a test is NULL if the value is NULL, so that the jump around the tests changes nothing."""
-    sides = [side for test in tests for side in (test.left, test.right) if side.at == value.at]
-    return {part for part in value.postfix if part[0].startswith("LOAD")} <= {part for side in sides for part in side.postfix}
 
 
 def _joined(name: str, limit: int, left, right) -> _Value | None:

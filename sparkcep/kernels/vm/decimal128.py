@@ -349,8 +349,8 @@ def _added(x0, x1, y0, y1, grow, grow2, shrink):
 
 
 @kernel
-def as_double(low, high, scale):
-    """The DOUBLE nearest to the value over 10**scale."""
+def as_float(low, high, scale, single):
+    """The DOUBLE, or if ``single`` is 1 the FLOAT, nearest to the value over 10**scale."""
     a, b = _magnitude(low, high)
     zero, one = np.uint64(0), np.uint64(1)
     if a == zero and b == zero:
@@ -370,6 +370,8 @@ def as_double(low, high, scale):
     if lost or r0 != zero or r1 != zero:
         q0 = q0 | one  # far below the last bit of a DOUBLE: it only distinguishes a half from more than a half
     f = math.ldexp(float(np.int64(q0)), shift)
+    if single == 1:
+        f = float(np.float32(math.ldexp(float(np.float32(np.int64(q0))), shift)))  # rounding the DOUBLE would be a second rounding
     return -f if high < 0 else f
 
 
@@ -377,7 +379,7 @@ def as_double(low, high, scale):
 def as_doubles(low, high, scale, doubles):
     """Writes the DOUBLE nearest to each value over 10**scale into ``doubles``."""
     for i in range(low.shape[0]):
-        doubles[i] = as_double(low[i], high[i], scale)
+        doubles[i] = as_float(low[i], high[i], scale, 0)
 
 
 @separate("UniTuple(int64, 2)(int64, int64, int64, int64, int64, int64, int64[::1], float64[::1], uint8[::1])")
@@ -401,7 +403,7 @@ def wide(op, a, b, c, d, sp, si, sf, sn):
         return sp, 0
     if op == O_W2F:
         if sn[sp] == 0:
-            sf[sp] = as_double(si[sp], si[up + sp], a)
+            sf[sp] = as_float(si[sp], si[up + sp], a, b)
         return sp, 0
     if op == O_W2I:
         if sn[sp] == 0 and (si[up + sp] != (-1 if si[sp] < 0 else 0) or si[sp] > a or si[sp] < -a - 1):

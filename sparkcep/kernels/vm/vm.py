@@ -845,7 +845,7 @@ def scan(
                                 si[sp] = 0
                             elif f >= float(bound_):
                                 si[sp] = _wrap(bound_, a)
-                            elif f <= -float(bound_):
+                            elif f <= -float(bound_) - 1.0:
                                 si[sp] = _wrap(-bound_ - 1, a)
                             else:
                                 si[sp] = _wrap(int(f), a)
@@ -901,6 +901,11 @@ def scan(
                 elif op == O_JNULL:
                     if sn[sp] == 1:
                         pc = a
+                elif op == O_SWAP:
+                    si[sp - 1], si[sp] = si[sp], si[sp - 1]
+                    si[up + sp - 1], si[up + sp] = si[up + sp], si[up + sp - 1]
+                    sf[sp - 1], sf[sp] = sf[sp], sf[sp - 1]
+                    sn[sp - 1], sn[sp] = sn[sp], sn[sp - 1]
                 elif op == O_FAIL:
                     sp -= 1
                     if sn[sp + 1] == 0 and si[sp + 1] != 0:

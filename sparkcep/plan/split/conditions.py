@@ -10,7 +10,7 @@ Here("col", "__c0"), Near("off", "__c0", -1, None))`` over the input column ``__
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from sparkcep.clause.tokens import QUOTED, WORD, Span, name_of, tokenize
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import records
 from sparkcep.plan.facts import Distance
+from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
 from sparkcep.plan.scope import AGGREGATES, MAX_DIGITS, NAVIGATIONS, OF_MATCHES, PRIOR, STATUSES, Inputs, Row, Scope, is_of_row
 from sparkcep.plan.split import fallible
@@ -58,6 +59,8 @@ _ALIASES = {
 _NAMED = re.compile(r"\(*(?:\w+|`(?:[^`]|``)+`)(?:\.(?:\w+|`(?:[^`]|``)+`))*\)*")  # a column, or a field of a column
 ORDER = "{sparkcep:order}"  # placeholder in the text of an ordered input for the clause's PARTITION BY and ORDER BY
 ROW_NUMBER = f"row_number() OVER ({ORDER})"
+MAX_SPLITS = 1000  # ways to split a text into names of variables
+_MOST_LABELS = MAX_OFFSET_IN_DEFINE + 1  # that are compared one by one
 MAX_LABELLED = 64  # ways to choose variables for the CLASSIFIERs in one Spark function
 MAX_PAIRED = 2  # most other rows that a Spark function in DEFINE may read; the array's size is the number of rows to this power
 # functions that are NULL if any argument is NULL; other functions get an explicit value for an absent row
@@ -539,8 +542,7 @@ class ConditionSplitter:
             x, a, b = map(low, args)
             return _negate(expr, ("call", "and", ("call", ">=", x, a), ("call", "<=", x, b)))
         if op == "in" and expr.value is None:
-            x, items = low(args[0]), [low(a) for a in args[1:]]
-            return _negate(expr, ("call", "or", *(("call", "=", x, i) for i in items)) if len(items) > 1 else ("call", "=", x, items[0]))
+            return _negate(expr, _in(low(args[0]), [low(a) for a in args[1:]]))
         if op == "is":
             if expr.value == "DISTINCT":
                 same = ("call", "<=>", low(args[0]), low(args[1]))
@@ -727,10 +729,9 @@ class ConditionSplitter:
                 return ("call", "if", value, counted, _ZERO)
             if name in ("MIN", "MAX", "BOOL_AND", "BOOL_OR", "ANY_VALUE", "FIRST_VALUE", "LAST_VALUE") or (name == "SUM" and distinct):
                 return ("call", "if", some, value, _NULL)
-            if name == "SUM":
-                return ("call", "if", some, ("call", "*", value, rows), _NULL)
-            if name == "AVG":
-                return ("call", "if", some, ("call", "/", ("call", "*", value, rows), rows), _NULL)
+            if name in ("SUM", "AVG"):
+                total = ("call", "exact", ("call", "*", value, rows))
+                return ("call", "if", some, total if name == "SUM" else ("call", "/", total, rows), _NULL)
         elif argument.op == "bin" and not distinct and (found := self._constant_beside(argument)) is not None:
             constant, of_row, swapped = found
             n = self._lower(constant, -1)
@@ -740,10 +741,10 @@ class ConditionSplitter:
                 rows = self._aggregate_of(expr, name, mask, (of_row,), rest)
                 return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
             if name == "SUM" and argument.value in ("+", "-", "*"):
-                rows = ("call", "exact", self._aggregate_of(expr, "SUM", mask, (of_row,), rest))
+                rows = self._aggregate_of(expr, "SUM", mask, (of_row,), rest)
                 if argument.value != "*":
-                    n = ("call", "*", n, self._aggregate_of(expr, "COUNT", mask, (of_row,), rest))
-                return ("call", argument.value, n, rows) if swapped else ("call", argument.value, rows, n)
+                    n = ("call", "exact", ("call", "*", n, self._aggregate_of(expr, "COUNT", mask, (of_row,), rest)))
+                return ("call", "exact", ("call", argument.value, *((n, rows) if swapped else (rows, n))))
         raise self._beside_number(expr, argument)
 
     def _constant_beside(self, argument: Expr) -> tuple[Expr, Expr, bool] | None:
@@ -784,13 +785,16 @@ class ConditionSplitter:
                 continue
             if joint is None:
                 wanted = [_text(a) for a in other.args] if other.op == "call" and other.value == "ARRAY" else [None]
-                return None if None in wanted else self._labels_are(mask, wanted)
+                return None if None in wanted or len(wanted) > _MOST_LABELS else self._labels_are(mask, wanted)
             whole = _text(other)
             if whole is None:
                 continue
             names = [v for i, v in enumerate(self.scope.variables) if mask >> i & 1]
-            ways = [self._labels_are(mask, way) for way in _splits(whole, joint, names)]
-            return _chain("or", ways) if ways else Lit("lit", "bool", "FALSE")
+            ways = _splits(whole, joint, names)
+            if ways is None:
+                return None
+            trees = [self._labels_are(mask, way) for way in ways]
+            return ("call", "or", *trees) if len(trees) > 1 else trees[0] if trees else Lit("lit", "bool", "FALSE")
         return None
 
     def _label_list(self, expr: Expr) -> int | None:
@@ -800,11 +804,10 @@ class ConditionSplitter:
         inner = expr.args[0].bare()
         return self.scope.classifier_mask(inner) if inner.op == "call" and inner.value == "CLASSIFIER" else None
 
-    def _labels_are(self, mask: int, labels: list[str]):
-        tree = ("call", "=", records.Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
-        for i, label in enumerate(labels):
-            tree = ("call", "and", tree, ("call", "=", records.Label("cls", "F", mask, i, 0), Lit("lit", "string", label)))
-        return tree
+    def _labels_are(self, mask: int, labels: Sequence[str]) -> tuple:
+        count = ("call", "=", records.Running("agg", "count", mask, None, None, False), Lit("lit", "int", str(len(labels))))
+        each = [("call", "=", records.Label("cls", "F", mask, i, 0), Lit("lit", "string", label)) for i, label in enumerate(labels)]
+        return ("call", "and", count, *each) if each else count
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
@@ -994,20 +997,28 @@ def _text(expr: Expr) -> str | None:
     return literal.text if literal is not None and literal.type == "string" else None
 
 
-def _splits(whole: str, joint: str, names: list[str]) -> list[list[str]]:
-    """All lists of names whose join is ``whole``."""
+def _splits(whole: str, joint: str, names: list[str]) -> list[tuple[str, ...]] | None:
+    """All lists of names whose join is ``whole``. None if they are too many, or if one is too long."""
     if whole == "":
-        return [[]]
-    found = [[n] for n in names if n == whole]
-    for n in names:
-        if whole.startswith(n + joint) and len(whole) > len(n + joint):
-            found += [[n, *rest] for rest in _splits(whole[len(n + joint) :], joint, names)]
-    return found
+        return [()]
+    starts = {0}  # where a name may begin
+    for at in range(len(whole)):
+        if at in starts:
+            starts |= {at + len(name + joint) for name in names if whole.startswith(name + joint, at)}
+    ways: dict[int, list[tuple[str, ...]]] = {}  # the lists from such a place on
+    for at in sorted(starts - {len(whole)}, reverse=True):
+        ways[at] = [(name,) for name in names if at + len(name) == len(whole) and whole.endswith(name)]
+        for name in names:
+            if whole.startswith(name + joint, at):
+                ways[at] += [(name, *rest) for rest in ways.get(at + len(name + joint), [])]
+        if len(ways[at]) > MAX_SPLITS or any(len(way) > _MOST_LABELS for way in ways[at]):
+            return None
+    return ways[0]
 
 
 def _operands(tree: tuple) -> Iterator[tuple]:
     """The operands of the comparisons at the top of a tree."""
-    if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not"):
+    if tree[0] == "call" and tree[1] in (*_COMPARISONS, "and", "or", "not", "in"):
         for part in tree[2:]:
             yield from _operands(part)
     else:
@@ -1038,6 +1049,19 @@ def _chain(operator: str, trees: Iterable[tuple]) -> tuple:
 def _once(rows: tuple) -> tuple:
     """1 if a count is above 0, else 0: the count of the distinct values among equal ones."""
     return ("call", "cast", ("call", "if", ("call", ">", rows, _ZERO), _ONE, _ZERO), Lit("lit", "type", "bigint"))
+
+
+def _in(value: tuple, items: list[tuple]) -> tuple:
+    """Whether a value is one of the items.
+
+    Spark converts all of them to one type. If the items are literals of one type, each comparison alone has that type, too.
+    """
+    if len(items) == 1:
+        return ("call", "=", value, items[0])
+    alike = {item.type if item[0] == "lit" else "" for item in items}
+    if len(alike) == 1 and not alike & {"", "decimal"}:
+        return ("call", "or", *(("call", "=", value, item) for item in items))
+    return ("call", "in", value, *items)
 
 
 def _negate(expr: Expr, tree):

@@ -16,7 +16,7 @@ from sparkcep.plan.plan import Plan
 
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 _REFERENCES = records.Here, records.Near, records.At, records.Pair
-_EQUAL, _ORDERED = ("=", "!=", "<=>"), ("<", "<=", ">", ">=")
+_EQUAL, _ORDERED = ("=", "!=", "<=>", "in"), ("<", "<=", ">", ">=")
 
 
 def declared(field: T.StructField) -> dict[str, str]:
@@ -56,9 +56,8 @@ def _padded(tree: tuple, lengths: Mapping[str, int]) -> Iterator[tuple[str, reco
         return
     for argument in tree[2:]:
         yield from _padded(argument, lengths)
-    if tree[1] not in (*_EQUAL, *_ORDERED):
-        return
-    for one, other in (tree[2:], tree[:1:-1]):
+    pairs = [(tree[2], item) for item in tree[3:]] if tree[1] in (*_EQUAL, *_ORDERED) else []
+    for one, other in (pair for left, right in pairs for pair in ((left, right), (right, left))):
         if not isinstance(one, _REFERENCES) or one.column not in lengths:
             continue
         length = lengths[one.column]

@@ -674,7 +674,8 @@ def _settled(plan: Plan, schema: pa.Schema) -> Plan:
     """
     settings = _task_settings()
     zone = next(filter(None, map(_zone, schema.types)), settings.zone)
-    return replace(plan, ansi=settings.ansi, zone=zone, bounds=tuple(records.Bound(*bound) for bound in settings.bounds()))
+    bounds = tuple(records.Bound(*bound) for bound in settings.bounds())
+    return replace(plan, ansi=settings.ansi, precision_loss=settings.precision_loss, zone=zone, bounds=bounds)
 
 
 def _zone(t: pa.DataType) -> str | None:

@@ -644,6 +644,8 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         return f"({args[0]} {name} {args[1]})"
     if name in ("and", "or"):
         return "(" + f" {name.upper()} ".join(args) + ")"
+    if name == "in":
+        return f"({args[0]} IN ({', '.join(args[1:])}))"
     return f"{name}({', '.join(args)})"
 
 

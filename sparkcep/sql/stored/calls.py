@@ -139,8 +139,12 @@ class _Call:
     def clause(self) -> str:
         """The clause. Raises ClauseError if it is not certain that it finds the plan's matches."""
         plan, settings = self.plan, self.settings
-        for name, then, now in (("spark.sql.ansi.enabled", plan.ansi, settings.ansi), ("spark.sql.session.timeZone", plan.zone, settings.zone), ("spark.sql.caseSensitive", plan.case_sensitive, settings.case_sensitive)):
-            if then != now:
+        for name, member in (
+            ("spark.sql.ansi.enabled", "ansi"), ("spark.sql.session.timeZone", "zone"), ("spark.sql.caseSensitive", "case_sensitive"),
+            ("spark.sql.decimalOperations.allowPrecisionLoss", "precision_loss"),
+        ):  # fmt: skip
+            then = getattr(plan, member)
+            if then != getattr(settings, member):
                 value = str(then).lower() if isinstance(then, bool) else then
                 raise ClauseError("WHY", f"{self.of[:1].upper()}{self.of[1:]} was made with another setting. Write SET {name} = {value}, and ask again", sqlstate=SEMANTIC)
         try:

@@ -290,7 +290,7 @@ def _loosened(operator: str, text: str) -> str:
     elif operator in _COMPARISONS:
         needed = inner.op not in ("col", "lit", "call", "cast") and not (inner.op == "bin" and inner.value not in _COMPARISONS)
     else:
-        needed = inner.op not in ("col", "lit", "call", "cast") and not (operator.isalpha() and operator not in ("not", "neg", "div", "isnull"))
+        needed = inner.op not in ("col", "lit", "call", "cast") and not (operator.isalpha() and operator not in ("not", "neg", "div", "isnull", "in"))
     return text if needed else _bare(text)
 
 

@@ -52,7 +52,7 @@ class Machine:
         self.plan = plan = replace(prepared.plan, letters=(), conditions=())
         names = [name for name in table.column_names if name != LETTERS]
         table = table.select(names)
-        compiler = ConditionCompiler(plan.variables, table.schema, plan.ansi, plan.adjacent, plan.zone, plan.months, (0,) * len(plan.variables))
+        compiler = ConditionCompiler(plan.variables, table.schema, plan.ansi, plan.adjacent, plan.zone, plan.months, (0,) * len(plan.variables), plan.precision_loss)
         self._variables = [variable for variable, _ in expressions]
         self._entries, self._types = [], []
         for _, tree in expressions:

@@ -51,6 +51,13 @@ def rounded(value: Fraction, scale: int, mode: int = 0) -> int:
     return (whole + up) * (-1 if x < 0 else 1)
 
 
+def nearest_float(x: Fraction) -> float:
+    """The FLOAT nearest to a value, of two the one with an even last digit."""
+    near = np.float32(float(x))
+    some = [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))]
+    return float(min(some, key=lambda f: (abs(Fraction(float(f)) - x), int(f.view(np.int32)) & 1)))
+
+
 def limited(value: int, precision: int, ansi: bool):
     return value if abs(value) < 10**precision else "overflow" if ansi else None
 
@@ -106,6 +113,7 @@ def test_one_value(seed):
         assert run("NEGW", (38,), x) == limited(negated, 38, True)
         assert run("ABSW", (38,), x) == (limited(negated, 38, True) if x < 0 else x)
         assert run("W2F", (s,), x) == float(WIDE.divide(Decimal(x), Decimal(10) ** s)), (x, s)
+        assert run("W2F", (s, 1), x) == nearest_float(Fraction(x, 10**s)), (x, s)
         grow, precision, mode = rng.randint(-38, 38 - p), rng.randint(1, 38), rng.choice(list(MODES))
         wanted = int(WIDE.scaleb(Decimal(x), grow).to_integral_value(rounding=MODES[mode]))
         assert run("FITW", (grow, mode, precision, 1), x) == limited(wanted, precision, True), (x, grow, mode, precision)
@@ -114,6 +122,13 @@ def test_one_value(seed):
             assert run("W2I", (limit, 1), x) == (x if fits else "overflow")
             assert run("W2I", (limit, 2), x) == (x if fits else None)
             assert run("W2I", (limit, 0), x) == (x + limit + 1) % (2 * limit + 2) - limit - 1
+
+
+def test_floats_are_rounded_once():
+    for digits in range(9, 30):
+        for x in (16777217 * 10**digits + 1, 16777219 * 10**digits - 1, -(33554435 * 10**digits) - 1):  # beside the middle of two FLOATs
+            assert run("W2F", (digits, 1), x) == nearest_float(Fraction(x, 10**digits))
+    assert run("W2F", (38, 1), 1) == float(np.float32("1e-38"))
 
 
 @pytest.mark.parametrize("seed", first(range(2), wider=1))

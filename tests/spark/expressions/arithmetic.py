@@ -35,7 +35,7 @@ VALUES = {
     "INT": [0, 1, -1, 7, 16777217, -2147483648, 2147483647],
     "BIGINT": [0, 1, -1, 7, 9007199254740993, f"{-I64 + 1} - 1", I64 - 1],
     "FLOAT": ["0", "-0.0", "0.1", "2.675", "3", "-7.5", "16777216", "1e38", "'NaN'", "'-Infinity'"],
-    "DOUBLE": ["0", "-0.0", "0.1", "3", "-7.5", "9007199254740992", "1e300", "'NaN'", "'Infinity'"],
+    "DOUBLE": ["0", "-0.0", "0.1", "3", "-7.5", "9007199254740992", "-2147483647", "1e300", "'NaN'", "'Infinity'"],
     "DECIMAL(3,1)": ["0", "0.1", "-3.5", "99.9"],
     "DECIMAL(10,0)": ["0", "7", "-9999999999"],
     "DECIMAL(18,6)": ["0.000001", "-123456789012.654321", "3"],
@@ -104,6 +104,7 @@ class Rows:
         self.months = {c for t, c in COLUMNS.items() if t.startswith("INTERVAL YEAR")}
         self.zone = spark.conf.get("spark.sql.session.timeZone")
         self.ansi = spark.conf.get("spark.sql.ansi.enabled") == "true"
+        self.precision_loss = spark.conf.get("spark.sql.decimalOperations.allowPrecisionLoss") == "true"
         self.computed: dict[str, tuple[pa.Array, bool] | str] = {}
         self.pairs = spark.sql("SELECT struct(l.*) AS l, struct(r.*) AS r FROM arithmetic_values l CROSS JOIN arithmetic_values r ORDER BY l.i, r.i").coalesce(1).localCheckpoint()
         self.ones = spark.sql("SELECT * FROM arithmetic_values ORDER BY i").coalesce(1).localCheckpoint()
@@ -169,7 +170,7 @@ class Rows:
         if REFUSED in values.values():
             return REFUSED
         schema = pa.schema([pa.field(name, values[name][0].type) for name in names])
-        compiler = ConditionCompiler(plan.variables, schema, self.ansi, True, self.zone, tuple(n for n in names if values[n][1]))
+        compiler = ConditionCompiler(plan.variables, schema, self.ansi, True, self.zone, tuple(n for n in names if values[n][1]), precision_loss=self.precision_loss)
         try:
             t = compiler.emit(trees[0])
         except ClauseError:

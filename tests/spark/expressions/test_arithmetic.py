@@ -73,7 +73,8 @@ def differences(spark, chosen: list[tuple[str, str, tuple[str, ...]]]) -> tuple[
 
 @pytest.fixture
 def session(spark):
-    before = {key: spark.conf.get(key, None) for key in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.subexpressionElimination.enabled")}
+    keys = ("ansi.enabled", "session.timeZone", "subexpressionElimination.enabled", "decimalOperations.allowPrecisionLoss")
+    before = {key: spark.conf.get(key, None) for key in (f"spark.sql.{key}" for key in keys)}
     spark.conf.set("spark.sql.subexpressionElimination.enabled", "false")  # what is computed ahead fails for all
     yield spark
     for key, value in before.items():
@@ -95,6 +96,16 @@ def test_some_of_all(session, ansi, zone, part):
     found, compared = differences(session, (rng.sample(every, 30) + rng.sample(near, 40))[part::3])
     assert found == []
     assert compared > 600
+
+
+@pytest.mark.parametrize("ansi", [further("true"), further("false")])
+def test_decimals_without_precision_loss(session, ansi):
+    session.conf.set("spark.sql.ansi.enabled", ansi)
+    session.conf.set("spark.sql.decimalOperations.allowPrecisionLoss", "false")
+    whole = {"INT", "BIGINT", *(t for t in TYPES if t.startswith("DECIMAL"))}
+    found, compared = differences(session, [e for e in expressions() if set(e[2]) <= whole and len(e[2]) == 2 and e[0].startswith(("A", "pmod"))])
+    assert found == []
+    assert compared > 20_000
 
 
 @pytest.mark.parametrize(("ansi", "zone"), [slow(pytest.param(*setting)) for setting in SETTINGS])

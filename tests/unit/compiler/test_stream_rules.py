@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,11 @@ def test_another_statement_is_told(name):
     old, new, what = CHANGES[name]
     assert BEFORE.count(old) == 1
     assert what in compared(BEFORE.replace(old, new))
+
+
+def test_another_setting_for_decimals_is_told():
+    (before, texts), precise = stated(BEFORE), json.loads(replace(make_plan(parse_clause(BEFORE)), precision_loss=False).to_json())
+    assert different(before, precise, texts, texts) == different(precise, before, texts, texts) == ["spark.sql.decimalOperations.allowPrecisionLoss"]
 
 
 def test_other_conditions_on_types_are_no_other_statement():

@@ -28,8 +28,9 @@ def analysed(text, settings=None, application=None):
 
 
 def test_the_extension_passes_the_settings():
-    found = analysed("ORDER BY i MEASURES A.i AS m PATTERN (A)", {ZONE: "Europe/Berlin", ANSI: "false"}, {STEPS: "7"})
-    assert found.settled
+    cutting = "spark.sql.decimalOperations.allowPrecisionLoss"
+    found = analysed("ORDER BY i MEASURES A.i AS m PATTERN (A)", {ZONE: "Europe/Berlin", ANSI: "false", cutting: "false"}, {STEPS: "7"})
+    assert found.settled and not found.plan.precision_loss
     assert (found.plan.zone, found.plan.ansi, dict(found.plan.bounds)) == ("Europe/Berlin", False, {"max_steps": 7})
     with pytest.raises(ClauseError, match="the application allows at most 7"):
         analysed("ORDER BY i MEASURES A.i AS m PATTERN (A)", {STEPS: "8"}, {STEPS: "7"})
@@ -51,6 +52,6 @@ def test_double_quotes_follow_the_settings():
 def test_without_the_extension_a_task_knows_the_settings(monkeypatch, column, zone):
     found = analysed("ORDER BY i MEASURES A.i AS m PATTERN (A)")
     assert not found.settled
-    monkeypatch.setattr(table_function, "_task_settings", lambda: Settings(ansi=False, zone="Asia/Seoul", max_steps=7))
+    monkeypatch.setattr(table_function, "_task_settings", lambda: Settings(ansi=False, precision_loss=False, zone="Asia/Seoul", max_steps=7))
     plan = table_function._settled(found.plan, pa.schema([("i", pa.int32()), ("x", column)]))
-    assert (plan.zone, plan.ansi, dict(plan.bounds)) == (zone, False, {"max_steps": 7})
+    assert (plan.zone, plan.ansi, plan.precision_loss, dict(plan.bounds)) == (zone, False, False, {"max_steps": 7})

@@ -94,6 +94,8 @@ def test_other_settings():
         restored(f"{HEAD} PATTERN (A)", zone="Asia/Tokyo")
     with pytest.raises(ClauseError, match="Write SET spark.sql.ansi.enabled = true"):
         restored(f"{HEAD} PATTERN (A)", ansi=False)
+    with pytest.raises(ClauseError, match="Write SET spark.sql.decimalOperations.allowPrecisionLoss = true"):
+        restored(f"{HEAD} PATTERN (A)", precision_loss=False)
 
 
 def test_only_the_plan_of_a_call_is_read():

@@ -43,6 +43,7 @@ public final class Configured {
         .forEach((key, value) -> { if (key.startsWith(HEAD) || key.startsWith(OPERATOR_HEAD + HEAD)) out.put(key, value); });
     out.put("spark.sql.caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
     out.put("spark.sql.ansi.enabled", String.valueOf(conf.ansiEnabled()));
+    out.put("spark.sql.decimalOperations.allowPrecisionLoss", String.valueOf(conf.decimalOperationsAllowPrecisionLoss()));
     out.put("spark.sql.session.timeZone", conf.sessionLocalTimeZone());
     out.put("spark.sql.ansi.doubleQuotedIdentifiers", String.valueOf(conf.doubleQuotedIdentifiers()));
     out.put(EXCLUDED_RULES, conf.getConfString(EXCLUDED_RULES, ""));
