@@ -59,7 +59,7 @@ def test_they_are_shown_as_bytes():
     texts = strings(KEYS)
     assert said(texts[1]) == "b'a\\xff'" and said(texts[2]) == "'a'"
     assert said(pa.StructArray.from_arrays([texts], names=["s"])[1]) == "{'s': b'a\\xff'}"
-    assert said(pa.array([[1 << 61]]).cast(pa.list_(pa.timestamp("us", "UTC")))[0]) == f"[{1 << 61}]"
+    assert said(pa.array([[1 << 61]]).cast(pa.list_(pa.timestamp("us", "UTC")))[0]) == "[9503-04-04 19:00:13.693952Z]"
 
 
 @pytest.mark.parametrize("nested", [False, True])
