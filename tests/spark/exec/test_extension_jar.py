@@ -66,6 +66,7 @@ import json, sys
 from pyspark.sql import SparkSession
 import sparkcep
 server, statement, other = sys.argv[1:]
+# Opens a session. Prints the rows of a statement.
 def session(*jars):
     spark = sparkcep.enable(SparkSession.builder.remote(server).create())
     for jar in jars:
