@@ -61,6 +61,31 @@ def test_folders_with_characters_of_urls(tmp_path):
     assert [path.name for path in (odd / "cache").glob("*.jar")] == [extension_jar().name]  # nothing was compiled
 
 
+DELETED = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+import sparkcep
+jar, statement = sys.argv[1:]
+# The jar goes after it was loaded.
+spark = sparkcep.enable(SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.log.level", "OFF").getOrCreate(), warm=False)
+Path(jar).unlink()
+try:
+    spark.sql(statement).collect()
+except Exception as error:
+    print(str(error).partition("\\n\\tat ")[0])
+"""
+
+
+@pytest.mark.process
+def test_a_jar_that_was_deleted(tmp_path):
+    (tmp_path / "cache").mkdir()
+    jar = shutil.copy(extension_jar(), tmp_path / "cache")
+    variables = environment(PYTHONPATH=str(Path(sparkcep.__file__).parents[1]), SPARKCEP_CACHE_DIR=str(tmp_path / "cache"), SPARKCEP_INTERPRET="always")
+    done = subprocess.run([sys.executable, "-c", DELETED, str(jar), STATEMENT], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300)
+    assert f"the jar of the JVM extension was deleted, so Spark cannot send it to executors: {jar}. Restart the application" in done.stdout, done.stdout + done.stderr[-3000:]
+
+
 CLIENT = """
 import json, sys
 from pyspark.sql import SparkSession
