@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module, metadata
 from importlib.util import find_spec
-from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -70,9 +69,10 @@ def of_executors(master: str, settings: Mapping[str, str]) -> Iterator[Finding]:
     from pyspark.sql import SparkSession
 
     from sparkcep.spark.errors.exceptions import RAISED
+    from sparkcep.spark.session.jvm_log import ERRORS_ONLY
 
     builder = SparkSession.builder.master(master).appName("sparkcep doctor").config("spark.ui.showConsoleProgress", "false")
-    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={Path(__file__).parents[1] / 'spark' / 'log4j2.properties'}")
+    builder = builder.config("spark.driver.extraJavaOptions", ERRORS_ONLY)
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import quote
 
 from sparkcep.version import __version__
 
@@ -32,8 +33,8 @@ def pack(output: Path) -> tuple[int, int]:
 
 
 def settings(output: Path) -> dict[str, str]:
-    """Returns the settings of a session whose executors take the package from the archive."""
-    return {"spark.archives": f"{output}#{FOLDER}", "spark.executorEnv.PYTHONPATH": f"./{FOLDER}"}
+    """Returns the settings of a session whose executors take the package from the archive. Spark reads its path as a URL."""
+    return {"spark.archives": f"{quote(output.as_posix())}#{FOLDER}", "spark.executorEnv.PYTHONPATH": f"./{FOLDER}"}
 
 
 def usual_name() -> str:

@@ -12,11 +12,16 @@ import select
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
     from pyspark import SparkConf
+
+# Java's option for a JVM that logs errors only. The file is named by a URL, since Spark splits options at spaces, and Log4j splits
+# names at commas.
+ERRORS_ONLY = f"-Dlog4j2.configurationFile={(Path(__file__).parents[1] / 'log4j2.properties').as_uri()}"
 
 # The first comes from a module that Spark's scripts add, the second from JAVA_TOOL_OPTIONS and similar variables.
 _OF_EACH_START = re.compile(rb"WARNING: Using incubator modules|Picked up \w+: ")

@@ -9,7 +9,6 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkcep.spark.java import require_java
@@ -56,7 +55,7 @@ def start_spark(name: str, settings: Mapping[str, str] | None = None, *, command
     if os.name == "posix":
         chosen[DAEMON_KEY] = DAEMON_MODULE
     if not verbose and "log4j2.configurationFile" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        chosen["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={Path(__file__).parents[1] / 'log4j2.properties'}"
+        chosen["spark.driver.extraJavaOptions"] = jvm_log.ERRORS_ONLY
     conf = SparkConf().setAll([*chosen.items(), *(settings or {}).items()])
     if command and not SparkContext._gateway:  # otherwise the session reuses the JVM that is running
         SparkContext(conf=conf, gateway=jvm_log.launch(conf, verbose))

@@ -422,8 +422,8 @@ def _load_extension(spark: SparkSession) -> Any:
     jar = extension_jar(java_home=jvm.java.lang.System.getProperty("java.home"))
     urls = gateway.new_array(jvm.java.net.URL, 1)
     urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
-    # The extension gets its own class loader: Spark's addJar would ship the jar to every executor. Parents come first, so a JVM
-    # started with the extension keeps its class.
+    # The extension gets its own class loader: Spark's addJar would send the jar to executors for applications that never need it
+    # (ExtensionJar sends it). Parents come first, so a JVM started with the extension keeps its class.
     utils = getattr(jvm, "org.apache.spark.util.Utils")
     loader = jvm.java.net.URLClassLoader(urls, utils.getContextOrSparkClassLoader())
     extension = (

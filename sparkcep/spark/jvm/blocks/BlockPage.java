@@ -75,6 +75,11 @@ public final class BlockPage {
     return sum;
   }
 
+  /** Returns how many bytes a block has at most, but for single long values, if all arrays have {@code all} bytes. */
+  public long blockBytes(long all) {
+    return Math.min(all, Math.max(BLOCK_BYTES, bytes() * BLOCK_ROWS / targets.length));
+  }
+
   /** Whether there are rows for a large block of each target partition. More of them at once only need more memory. */
   public boolean isComplete() {
     return rows >= (long) partitions * BLOCK_ROWS / 4 * 3; // a partition with more than its share has no small second block

@@ -26,6 +26,7 @@ final class BlockRows implements Iterator<InternalRow> {
     void add(BlockPage page);
   }
 
+  private static final long LEAST = 1L << 20; // bytes that a page may have without asking, as a page of Spark's: smaller blocks cost more
   private static final long MOST = 1L << 30; // bytes of all arrays, so that each of them and the next rows stay below 2 GB
 
   private final Input input;
@@ -45,7 +46,7 @@ final class BlockRows implements Iterator<InternalRow> {
     this.counts = counts;
     TaskContext task = TaskContext.get();
     room = new Room(task);
-    room.take(page.bytes());
+    room.take(page.bytes(), 0);
     task.addTaskCompletionListener((TaskCompletionListener) ended -> room.free());
   }
 
@@ -84,11 +85,11 @@ final class BlockRows implements Iterator<InternalRow> {
   private void collect() {
     while (!page.isComplete() && input.hasNext()) {
       input.add(page);
-      if (page.hasGrown() && (!room.take(page.bytes() - room.getUsed()) || page.bytes() > budget)) {
+      if (page.hasGrown() && (!isGranted(page.bytes()) || page.bytes() > budget)) {
         break;
       }
       if (page.space() == 0) {
-        if (2 * page.bytes() > budget || !room.take(2 * page.bytes() - room.getUsed())) {
+        if (2 * page.bytes() > budget || !isGranted(2 * page.bytes())) {
           break;
         }
         page.grow();
@@ -100,22 +101,30 @@ final class BlockRows implements Iterator<InternalRow> {
     counts.nanos().add(System.nanoTime() - began);
   }
 
+  /** Whether all arrays may have this many bytes. Spark's exchange of the blocks needs memory of the task, too. */
+  private boolean isGranted(long bytes) {
+    return room.take(bytes - room.getUsed(), page.blockBytes(bytes)) || bytes <= LEAST;
+  }
+
   /** The share of the task's memory that Spark granted. */
   private static final class Room extends MemoryConsumer {
     Room(TaskContext task) {
       super(task.taskMemoryManager(), MemoryMode.ON_HEAP);
     }
 
-    /** Asks for more bytes. Whether Spark granted them; a part of them is given back. */
-    boolean take(long bytes) {
+    /**
+     * Asks for more bytes, and for those of a block and of a page in which the exchange collects blocks. Whether Spark granted all
+     * of them. The latter, or a part of them all, are given back.
+     */
+    boolean take(long bytes, long block) {
       if (bytes <= 0) {
         return true;
       }
-      long granted = acquireMemory(bytes);
-      if (granted < bytes) {
-        freeMemory(granted);
-      }
-      return granted >= bytes;
+      long left = block == 0 ? 0 : Math.max(block, taskMemoryManager.pageSizeBytes());
+      long granted = acquireMemory(bytes + left);
+      boolean isEnough = granted >= bytes + left;
+      freeMemory(isEnough ? left : granted);
+      return isEnough;
     }
 
     void free() {
