@@ -92,10 +92,15 @@ def test_integers_that_leave_their_type(pattern, kind, rows):
     ("MAX (count(*)) AND MIN (A.v + B.v)", TINY, [("A", 100, 0), ("A", -1, 0), ("B", 100, 0)], [[0, 2]]),
     ("MAX (A.w + (A.v + B.v))", TINY, [("A", 100, 0), ("A", 1, 0), ("B", 100, 0), ("B", 2, 0)], [[0, 3]]),
     ("MAX (A.v + B.v)", WHOLE, [("A", 1 << 62, 0), ("A", 1, 0), ("B", 1 << 62, 0)], [[1, 2]]),
+    # the least INT does not change with its sign, and then a BIGINT is added
+    ("MAX (A.v) AND MIN (B.w)", WHOLE, [("A", 0, 0), ("B", 0, -(2**31)), ("B", 0, 5)], [[0, 2]]),
+    ("MAX (A.v - (-(B.w + C.w)))", WHOLE, [("A", 0, 0), ("B", 0, -(2**31)), ("B", 0, -5), ("C", 0, 0)], [[0, 1, 3]]),
+    ("MAX (A.v - (B.w + C.w))", WHOLE, [("A", 0, 0), ("B", 0, -(2**31)), ("B", 0, -5), ("C", 0, 0)], [[0, 1, 3]]),
 ])  # fmt: skip
 def test_integers_that_leave_the_type_of_a_part(pref, kind, rows, found):
     """Spark adds each objective, and what is in parentheses, in its own type first."""
-    assert matches("A B", f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
+    pattern = "A B C" if "C" in pref else "A B"
+    assert matches(pattern, f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
 
 
 def test_integers_whose_differences_keep_their_type():
