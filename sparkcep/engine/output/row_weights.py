@@ -228,7 +228,8 @@ def _adder(tree: tuple, types: list[Type], ansi: bool, rounds: bool) -> tuple[Ca
         rounds: whether a sum of decimals may lose places.
     """
     if tree[0] == "leaf":
-        return operator.itemgetter(tree[1]), types[tree[1]]
+        number, t = tree[1], types[tree[1]]
+        return (operator.itemgetter(number) if ansi or not t.is_integer else lambda terms: _wrapped(terms[number], INT_BITS[t.kind])), t  # a SUM may wrap
     parts, of = zip(*(_adder(part, types, ansi, rounds) for part in tree[1:]))
     t, scale = of[0] if len(of) == 1 else sum_type(*of), max(own.scale for own in of)
     t = t if rounds else replace(t, scale=scale)
@@ -241,10 +242,14 @@ def _adder(tree: tuple, types: list[Type], ansi: bool, rounds: bool) -> tuple[Ca
         if unit > 1:
             half_up = (2 * abs(exact) + unit) // (2 * unit)
             return half_up if exact > 0 else -half_up
-        if unlimited or -(1 << bits - 1) <= exact < 1 << bits - 1:
+        if unlimited or (wrapped := _wrapped(exact, bits)) == exact:
             return exact
         if ansi:
             raise TypeRangeError
-        return (exact + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+        return wrapped
 
     return whole, t
+
+
+def _wrapped(value: int, bits: int) -> int:
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)

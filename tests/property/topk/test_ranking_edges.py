@@ -103,6 +103,14 @@ def test_integers_that_leave_the_type_of_a_part(pref, kind, rows, found):
     assert matches(pattern, f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
 
 
+def test_a_sum_of_many_rows_that_leaves_its_type():
+    """Without ANSI 2**62 + 2**62 is -2**63."""
+    rows = [("A", 1 << 62), ("A", 1 << 62)]
+    assert matches("A+", "PREF MAX (SUM(A.v))", 1, rows, {"v": WHOLE}, settings=Settings(ansi=False)) == [[0]]
+    with pytest.raises(MatchRuntimeError, match="ARITHMETIC_OVERFLOW"):
+        matches("A+", "PREF MAX (SUM(A.v))", 1, rows, {"v": WHOLE})
+
+
 def test_integers_whose_differences_keep_their_type():
     """The least INT with its sign changed is not an INT, but differences from it may be."""
     rows = [("A", -1), ("A", -3), ("B", -(2**31)), ("B", 7)]
