@@ -72,8 +72,10 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
     return out
 
 
-def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
-    """Returns integer weights in units of the smallest decimal place, 0 for NULL. int64 (variables, rows).
+def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray) -> np.ndarray | None:
+    """Returns integer weights in units of the smallest decimal place. int64 (variables, rows).
+
+    The weight of a NULL, and of a row that no variable of the term may take, is 0. ``letters`` has the variables that each row may be.
 
     Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark
     may round their sum.
@@ -86,9 +88,9 @@ def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
     out = np.zeros((variables, rows), dtype=np.int64)
     for (mask, column, sign, _), t in zip(terms, types):
         unit = 10 ** (scale - t.scale)
-        values = words(columns[column]) if column else np.ones(rows, dtype=np.int64)
-        if column:
-            values = np.where(null_marks(columns[column]) == 1, 0, values)
+        own = np.ones(rows, dtype=bool)
+        own[: len(letters)] = letters & mask != 0
+        values = np.where(own & (null_marks(columns[column]) == 0), words(columns[column]), 0) if column else own.astype(np.int64)
         if rows and max(abs(int(values.max())), abs(int(values.min()))) * unit * len(terms) >= 1 << 60:
             return None
         if values.any():  # then the unit fits int64

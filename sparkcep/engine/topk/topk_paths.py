@@ -279,7 +279,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
         return float_weights(terms, chunk.columns, count, chunk.rows)
     if not keeps_types(terms, sum_tree(task.plan.ranking, terms), chunk.columns, letters):
         return None
-    weights = whole_weights(terms, chunk.columns, count, chunk.rows)
+    weights = whole_weights(terms, chunk.columns, count, chunk.rows, letters)
     if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
         return None
     return weights

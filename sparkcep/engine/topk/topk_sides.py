@@ -245,7 +245,7 @@ class TopkSides(Rankings):
             return None
         out = []
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
-            own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
+            own = whole_weights(terms, columns, count, rows, letters) if terms else np.zeros((count, rows), dtype=np.int64)
             if own is None:
                 if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # these sums are rounded in another order than Spark's

@@ -166,6 +166,9 @@ def test_sums_of_decimals_that_spark_rounds(monkeypatch):
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("1E-17")), ("A", Decimal("4E-17")), zero], kind) == [[1, 2]]
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("0.01")), ("A", Decimal("0.02")), zero], {"v": pa.decimal128(38, 2)}) == [[1, 2]]
     assert matches("A B", "PREF MAX (A.v + B.w)", 1, [("A", Decimal(0), 0), ("B", Decimal(0), 0)], {"v": pa.decimal128(38, 20), "w": WHOLE}) == [[0, 1]]
+    # values of rows that no variable takes do not count
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("", small[0][1]), ("A", Decimal("1E-17")), zero], kind) == [[1, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("", 1 << 62), ("A", 1), ("B", 1)], {"v": WHOLE}) == [[1, 2]]
 
 
 @pytest.mark.parametrize("pattern", ["A B C", "A & B & C"])
