@@ -45,6 +45,7 @@ from sparkcep.engine.topk.rank_join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.topk.topk_paths import Rankings, timed
 from sparkcep.engine.topk.unfolded import Best, Span
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
+from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import Conjoined
 
 DEEPEST = 64  # a side is read up to so many times k, then all matches are listed
@@ -245,7 +246,8 @@ class TopkSides(Rankings):
             return None
         out = []
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
-            own = whole_weights(terms, columns, count, rows, letters) if terms else np.zeros((count, rows), dtype=np.int64)
+            tree = plain_sum([term.sign for term in terms]) if terms else None
+            own = whole_weights(terms, tree, columns, count, rows, letters) if tree is not None else np.zeros((count, rows), dtype=np.int64)
             if own is None:
                 if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # these sums are rounded in another order than Spark's

@@ -396,7 +396,7 @@ def combination(parts: list[tuple], combine: str | None) -> tuple:
 
 # -- sums -------------------------------------------------------------------------------------------------------------
 #
-# A sum is ("term", variables, expression of one row, kind), or an operation "+", "-" or "neg" of sums.
+# A sum is ("term", variables, expression of one row, kind), or an operation "+", "-", "neg" or "coalesce" of sums.
 
 
 def flat(tree: tuple, sign: int = 1) -> list[tuple[int, Expr | None, int, str]]:
@@ -404,9 +404,8 @@ def flat(tree: tuple, sign: int = 1) -> list[tuple[int, Expr | None, int, str]]:
     if tree[0] == "term":
         _, mask, expr, kind = tree
         return [(mask, expr, sign, kind)]
-    if tree[0] == "neg":
-        return flat(tree[1], -sign)
-    return flat(tree[1], sign) + flat(tree[2], -sign if tree[0] == "-" else sign)
+    signs = [-sign if tree[0] == "neg" or (tree[0] == "-" and i) else sign for i in range(len(tree) - 1)]
+    return [term for part, own in zip(tree[1:], signs) for term in flat(part, own)]
 
 
 def _sum_of(parts: Iterable[tuple | None]) -> tuple | None:
@@ -554,7 +553,7 @@ class _Reader:
                         break
             self.bounds = whole
             if not left:
-                return _sum_of(found)
+                return ("coalesce", *found) if len(found) > 1 else found[0]
         return None
 
     def _of_branch(self, arg: Expr, branch: tuple, mask: int) -> tuple | None:

@@ -161,11 +161,17 @@ def test_sums_of_decimals_that_spark_rounds(monkeypatch):
     assert matches("A B", "PREF MAX (A.v)", 1, [*small, zero], kind) == [[3, 4]]
     assert all_come("A B", "PREF MAX (A.v + B.v)", [*small, zero], kind, link={"B": "B.v < A.v"})
     assert all_come("A & B", "PREF MAX (A.v + B.v)", [*small, zero], kind)
+    # so has coalesce of such a sum and another column, but coalesce of two columns has 18 places
+    for last, best in ((4, [[0, 2], [1, 2], [3]]), (5, [[3], [0, 2], [1, 2]])):
+        rows = [*small[:2], zero, ("C", Decimal(f"{last}E-18"))]
+        assert matches("A B | C", "PREF MAX (coalesce(A.v + B.v, C.v))", 4, rows, kind) == best
+    assert matches("A (B | C)", "PREF MAX (A.w) AND MAX (coalesce(B.v, C.v))", 2, [("A", Decimal(0), 0), ("B", Decimal("1E-18"), 0), ("C", Decimal("4E-18"), 0)], kind | {"w": TINY}) == [[0, 1], [0, 2]]
     # where no place is lost, matches are not listed
     monkeypatch.setattr(TopkPaths, "_listed_best", None)
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("1E-17")), ("A", Decimal("4E-17")), zero], kind) == [[1, 2]]
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("0.01")), ("A", Decimal("0.02")), zero], {"v": pa.decimal128(38, 2)}) == [[1, 2]]
     assert matches("A B", "PREF MAX (A.v + B.w)", 1, [("A", Decimal(0), 0), ("B", Decimal(0), 0)], {"v": pa.decimal128(38, 20), "w": WHOLE}) == [[0, 1]]
+    assert matches("B | C", "PREF MAX (coalesce(B.v, C.v))", 1, [("B", Decimal("1E-18")), ("C", Decimal("4E-18"))], kind) == [[1]]
     # values of rows that no variable takes do not count
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("", small[0][1]), ("A", Decimal("1E-17")), zero], kind) == [[1, 2]]
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("", 1 << 62), ("A", 1), ("B", 1)], {"v": WHOLE}) == [[1, 2]]

@@ -191,6 +191,17 @@ def test_a_sum_says_how_it_is_added_unless_from_left_to_right():
             assert refused(changed).error_class == "SPARKCEP.ARGUMENT"
 
 
+def test_only_a_sum_of_terms_chooses_between_branches():
+    clause = "ORDER BY t MEASURES count(*) AS m EVENT SELECTION SKIP TILL ANY MATCH PATTERN {} PREF MAX ({}) TOP 3"
+    text = clause.format("(A B | C)", "coalesce(A.v + B.v, C.v)")
+    found, plan = members(text), make_plan(parse_clause(text))
+    assert found["ranking"]["scored"]["tree"] == ["coalesce", ["+", ["leaf", 0], ["leaf", 1]], ["leaf", 2]] and Plan.from_json(plan.to_json()) == plan
+    others = {"scored": members(clause.format("(A B)", "abs(A.v + B.v)")), "monotone": members(clause.format("(A B)", "least(A.v, B.v)"))}
+    for name, other in others.items():
+        score = other["ranking"][name]
+        assert refused(other | {"ranking": other["ranking"] | {name: score | {"tree": ["coalesce", score["tree"], ["leaf", 0]]}}}).error_class == "SPARKCEP.ARGUMENT"
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
