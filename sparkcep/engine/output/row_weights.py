@@ -77,7 +77,7 @@ def whole_weights(
 ) -> np.ndarray | None:
     """Returns integer weights in units of the smallest decimal place. int64 (variables, rows).
 
-    The weight of a NULL, and of a row that no variable of the term may take, is 0. ``tree`` says how the terms are added, and
+    The weight of a NULL, and of a row that no variable of the term may take, is 0. ``tree`` says how the terms are added.
     ``letters`` has the variables that each row may be.
 
     Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark

@@ -34,6 +34,7 @@ from sparkcep.engine.output.score_program import (
     SUMS,
     Interval,
     evaluated,
+    fits,
     inside,
     interval_of,
     keeps_scale,
@@ -242,7 +243,7 @@ class TopkSides(Rankings):
         if scale and (self.floating or operations(self.score.tree) - SUMS or not keeps_scale(types)):
             return None
         leaves = [self._interval(side, letters, columns, offsets, scale) for side in range(len(self.sides))]
-        if None in leaves or interval_of(self.score.tree, leaves) is None:
+        if None in leaves or interval_of(self.score.tree, leaves) is None or (self.score.whole and not _fit_together(leaves)):
             return None
         out = []
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
@@ -276,6 +277,13 @@ class TopkSides(Rankings):
             if not inside(whole):
                 return None
         return whole
+
+
+def _fit_together(leaves: list[Interval | None]) -> bool:
+    """Returns whether no sum of small integers can overflow its type. Spark may add them first, across sides."""
+    small = [leaf for leaf in leaves if leaf is not None and FLOATING < leaf[2] < 64]
+    most = sum(max(abs(low), abs(high)) for low, high, _ in small)
+    return fits((-most, most, min((bits for *_, bits in small), default=64)))
 
 
 def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: int | None) -> tuple[float, float]:

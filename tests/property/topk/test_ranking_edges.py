@@ -103,6 +103,14 @@ def test_integers_that_leave_the_type_of_a_part(pref, kind, rows, found):
     assert matches(pattern, f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
 
 
+def test_small_integers_of_sides_are_added_first():
+    """100 + 100 is -56 as TINYINT, also if the sum of the sides begins with a BIGINT."""
+    for size in (100, 50):
+        rows = [("A", 0, 0), ("B", size, 0), ("B", 1, 0), ("C", size, 0), ("C", 2, 0)]
+        best = matches("A & B & C", "PREF MAX (A.w + (B.v + C.v) + A.w)", 1, rows, {"v": TINY, "w": WHOLE}, settings=Settings(ansi=False))
+        assert best == ([[0, 1, 3]] if size == 50 else [[0, b, c] for b in (1, 2) for c in (3, 4)])
+
+
 def test_a_sum_of_many_rows_that_leaves_its_type():
     """Without ANSI 2**62 + 2**62 is -2**63."""
     rows = [("A", 1 << 62), ("A", 1 << 62)]
