@@ -184,7 +184,7 @@ _CALLS = {
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "div", "pmod", "pow", "atan2", "hypot", "datediff", "cast", "try_cast"), (2, 2)),
     **dict.fromkeys(("neg", "abs", "sign", "sqrt", "exp", "ln", "log10", "floor", "ceil"), (1, 1)), "round": (1, 2), "if": (3, _MANY), "in": (2, _MANY),
 }  # fmt: skip
-_SCORES = {**dict.fromkeys(("+", "-", "*", "/", "least", "greatest"), (2, 2)), **dict.fromkeys(("neg", "abs", "sqrt"), (1, 1))}
+_SCORES = {**dict.fromkeys(("+", "-", "*", "/", "least", "greatest"), (2, 2)), **dict.fromkeys(("neg", "abs", "sqrt"), (1, 1)), "coalesce": (2, _MANY)}
 _TYPE = re.compile(r"([a-z]+)\s*(?:\(\s*\d{1,100}\s*(?:,\s*\d{1,100}\s*)?\))?\s*")
 _LITERALS = {
     "null": re.compile("NULL"), "bool": re.compile("TRUE|FALSE"), "string": re.compile("(?s:.*)"), "type": re.compile("(?s:.{1,400})"),
@@ -487,10 +487,15 @@ def _is_ranking(ranking: Ranking, found: Mapping) -> bool:
     sequences = ranking.sequences
     if any(a & b for i, a in enumerate(sequences) for b in sequences[:i]) or (ranking.by_sequences is not None and len(ranking.by_sequences.sides) != len(sequences)):
         return False
-    if ranking.terms and ranking.scored is not None:
+    others = [score.tree for score in (monotone, sides, ranking.by_sequences) if score is not None]
+    if ranking.scored is not None and ranking.terms:
         leaves_of_terms = tuple(term._replace(sign=1) for term in ranking.terms)
-        if ranking.scored.leaves != leaves_of_terms or any(part[0] not in ("leaf", "neg", "+", "-") for part in walk(ranking.scored.tree)):
+        if ranking.scored.leaves != leaves_of_terms or any(part[0] not in ("leaf", "neg", "+", "-", "coalesce") for part in walk(ranking.scored.tree)):
             return False
+    elif ranking.scored is not None:
+        others.append(ranking.scored.tree)
+    if any(part[0] == "coalesce" for tree in others for part in walk(tree)):
+        return False  # only a sum of terms chooses between branches
     preferred = bool(ranking.terms or monotone or sides or ranking.scored or ranking.by_sequences)
     return (ranking.place is not None or not preferred) and (ranking.scored is None or bool(ranking.scored.leaves)) and (not ranking.vector or ranking.vector in leaves) and (not ranking.by_engine or ranking.top > 0)
 

@@ -34,8 +34,9 @@ class OwnWindow:
     def holds(self, low: np.ndarray, high: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Whether the windows of sliding windows hold places from ``low`` to ``high``. bool (pairs)."""
         if self.floating:
-            ends = float_steps(numbers * self.pace, self.step) * self.step + self.reach
-            return (low >= ends - self.size) & (high < ends)
+            # the difference of both sizes first: if it is 0, the own window begins where the sliding window does
+            begins = float_steps(numbers * self.pace, self.step) * self.step
+            return (low >= begins + (self.reach - self.size)) & (high < begins + self.reach)
         most = max((abs(int(x)) for values in (low, high) for x in (values.min(initial=0), values.max(initial=0))), default=0)
         far = (most + 1) * self.parts + 2 * (self.size + self.reach + self.pace + self.step)
         kind = object if far >= 1 << 62 or numbers.dtype == object else np.int64

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,10 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import BIGINT, INT_BITS, MAX_DIGITS, TINYINT, Type, type_of
 from sparkcep.engine.output import gather
-from sparkcep.engine.output.score_program import Interval, fits, interval_of_values, lost_places, sum_type
+from sparkcep.engine.output.score_program import Interval, common_type, fits, interval_of_values, sum_type
 from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import ALL_ROWS, Ranking, Score, Term
 
-_SIGNS = {"neg": (-1,), "+": (1, 1), "-": (1, -1)}
 SUM_DIGITS = 10  # Spark's SUM of decimals has so many digits more
 
 
@@ -72,8 +72,13 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
     return out
 
 
-def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variables: int, rows: int) -> np.ndarray | None:
-    """Returns integer weights in units of the smallest decimal place, 0 for NULL. int64 (variables, rows).
+def whole_weights(
+    terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray
+) -> np.ndarray | None:
+    """Returns integer weights in units of the smallest decimal place. int64 (variables, rows).
+
+    The weight of a NULL, and of a row that no variable of the term may take, is 0. ``tree`` says how the terms are added.
+    ``letters`` has the variables that each row may be.
 
     Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark
     may round their sum.
@@ -82,13 +87,13 @@ def whole_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
     if any(t.is_float or not t.is_number for t in types):
         return None
     scale = max((t.scale for t in types), default=0)
-    lost = lost_places(types) if _adds_digits(terms) else 0
+    lost = max(0, scale - _kept_places(tree, types)[1])
     out = np.zeros((variables, rows), dtype=np.int64)
     for (mask, column, sign, _), t in zip(terms, types):
         unit = 10 ** (scale - t.scale)
-        values = words(columns[column]) if column else np.ones(rows, dtype=np.int64)
-        if column:
-            values = np.where(null_marks(columns[column]) == 1, 0, values)
+        own = np.ones(rows, dtype=bool)
+        own[: len(letters)] = letters & mask != 0
+        values = np.where(own & (null_marks(columns[column]) == 0), words(columns[column]), 0) if column else own.astype(np.int64)
         if rows and max(abs(int(values.max())), abs(int(values.min()))) * unit * len(terms) >= 1 << 60:
             return None
         if values.any():  # then the unit fits int64
@@ -141,7 +146,7 @@ def _range(tree: tuple, terms: list[Interval]) -> Interval | None:
     if tree[0] == "leaf":
         return terms[tree[1]]
     low, high, most = 0.0, 0.0, 8
-    for part, sign in zip(tree[1:], _SIGNS[tree[0]]):
+    for part, sign in zip(tree[1:], _signs(tree)):
         found = _range(part, terms)
         if found is None:
             return None
@@ -161,9 +166,23 @@ def _type(term: Term, columns: dict[str, pa.Array]) -> Type:
     return BIGINT if t.is_integer else replace(t, precision=min(t.precision + SUM_DIGITS, MAX_DIGITS))
 
 
-def _adds_digits(terms: tuple[Term, ...]) -> bool:
-    """Returns whether Spark's sum has more digits than its terms. Of the branches of an alternation only one has a value."""
-    return all(term.kind != "branch" for term in terms)
+def _signs(tree: tuple) -> list[int]:
+    """Returns the signs of the operands of a sum. ``coalesce`` is a sum, too, because all of its operands but one are 0."""
+    return [-1 if tree[0] == "neg" or (tree[0] == "-" and i) else 1 for i in range(len(tree) - 1)]
+
+
+def _result_type(operation: str, types: Sequence[Type]) -> Type:
+    """Returns Spark's type of an operation on operands of these types."""
+    return reduce(common_type if operation == "coalesce" else sum_type, types)
+
+
+def _kept_places(tree: tuple, types: list[Type]) -> tuple[Type, int]:
+    """Returns the type of a sum of terms of these types, and how many decimal places it keeps: Spark may round its parts."""
+    if tree[0] == "leaf":
+        return types[tree[1]], MAX_DIGITS
+    parts, kept = zip(*(_kept_places(part, types) for part in tree[1:]))
+    t = _result_type(tree[0], parts)
+    return t, min(*kept, t.scale if t.scale < max(part.scale for part in parts) else MAX_DIGITS)
 
 
 class TypeRangeError(Exception):
@@ -181,7 +200,7 @@ class MatchScores:
         self.terms = terms
         self.weights = float_weights(terms, columns, variables, _rows(columns)) if is_floating(terms, columns) else None
         if self.weights is None:
-            self.whole, t = _adder(tree, [_type(term, columns) for term in terms], ansi, _adds_digits(terms))
+            self.whole, t = _adder(tree, [_type(term, columns) for term in terms], ansi)
             self.averaged = parts > 1 and t.is_integer  # Spark divides BIGINTs as DOUBLEs
         self.values = [words(columns[term.column]).astype(object) if term.column else 1 for term in terms]
         self.there = [null_marks(columns[term.column]) == 0 if term.column else None for term in terms]
@@ -217,7 +236,7 @@ class MatchScores:
         return 0 if self.weights is not None else sum(values[row] for row in known)
 
 
-def _adder(tree: tuple, types: list[Type], ansi: bool, rounds: bool) -> tuple[Callable[[Sequence[int]], int], Type]:
+def _adder(tree: tuple, types: list[Type], ansi: bool) -> tuple[Callable[[Sequence[int]], int], Type]:
     """Returns the function that adds terms as Spark does, and the type of the sum. Decimals are in units of their last place.
 
     Args:
@@ -225,14 +244,13 @@ def _adder(tree: tuple, types: list[Type], ansi: bool, rounds: bool) -> tuple[Ca
         types: the types of the terms.
         ansi: whether the function raises TypeRangeError if a sum of less than 64 bits overflows its type. For other sums Spark
             raises an error if it computes the score.
-        rounds: whether a sum of decimals may lose places.
     """
     if tree[0] == "leaf":
-        return operator.itemgetter(tree[1]), types[tree[1]]
-    parts, of = zip(*(_adder(part, types, ansi, rounds) for part in tree[1:]))
-    t, scale = of[0] if len(of) == 1 else sum_type(*of), max(own.scale for own in of)
-    t = t if rounds else replace(t, scale=scale)
-    units, unit = [sign * 10 ** (scale - own.scale) for sign, own in zip(_SIGNS[tree[0]], of)], 10 ** (scale - t.scale)
+        number, t = tree[1], types[tree[1]]
+        return (operator.itemgetter(number) if ansi or not t.is_integer else lambda terms: _wrapped(terms[number], INT_BITS[t.kind])), t  # a SUM may wrap
+    parts, of = zip(*(_adder(part, types, ansi) for part in tree[1:]))
+    t, scale = _result_type(tree[0], of), max(own.scale for own in of)
+    units, unit = [sign * 10 ** (scale - own.scale) for sign, own in zip(_signs(tree), of)], 10 ** (scale - t.scale)
     bits = INT_BITS.get(t.kind, 64)
     unlimited = t.kind == "decimal" or (ansi and bits == 64)
 
@@ -241,10 +259,14 @@ def _adder(tree: tuple, types: list[Type], ansi: bool, rounds: bool) -> tuple[Ca
         if unit > 1:
             half_up = (2 * abs(exact) + unit) // (2 * unit)
             return half_up if exact > 0 else -half_up
-        if unlimited or -(1 << bits - 1) <= exact < 1 << bits - 1:
+        if unlimited or (wrapped := _wrapped(exact, bits)) == exact:
             return exact
         if ansi:
             raise TypeRangeError
-        return (exact + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+        return wrapped
 
     return whole, t
+
+
+def _wrapped(value: int, bits: int) -> int:
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, decimal_of
+from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, decimal_of, wider
 from sparkcep.kernels.topk import score_program as kernels
 
 EXACT = 1 << 53  # smaller integers are exact in floating arithmetic
@@ -164,9 +164,6 @@ def sum_type(a: Type, b: Type) -> Type:
     return Type("decimal", min(digits + scale, MAX_DIGITS), kept)
 
 
-def lost_places(types: list[Type]) -> int:
-    """Returns how many decimal places Spark's sum of numbers of these types may lose, in whichever order they are added."""
-    widened = [decimal_of(t) for t in types]
-    scale = max((t.scale for t in widened), default=0)
-    digits = max((t.precision - t.scale for t in widened), default=0) + len(types) - 1
-    return max(0, min(digits + scale - MAX_DIGITS, scale - KEPT_PLACES))
+def common_type(a: Type, b: Type) -> Type:
+    """Returns Spark's type of ``coalesce`` of two integers or decimals."""
+    return max(a, b, key=lambda t: INT_BITS[t.kind]) if a.is_integer and b.is_integer else wider(decimal_of(a), decimal_of(b))

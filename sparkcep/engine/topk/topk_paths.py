@@ -277,9 +277,10 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
     terms, count = task.plan.ranking.terms, len(task.plan.variables)
     if is_floating(terms, chunk.columns):
         return float_weights(terms, chunk.columns, count, chunk.rows)
-    if not keeps_types(terms, sum_tree(task.plan.ranking, terms), chunk.columns, letters):
+    tree = sum_tree(task.plan.ranking, terms)
+    if not keeps_types(terms, tree, chunk.columns, letters):
         return None
-    weights = whole_weights(terms, chunk.columns, count, chunk.rows)
+    weights = whole_weights(terms, tree, chunk.columns, count, chunk.rows, letters)
     if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
         return None
     return weights

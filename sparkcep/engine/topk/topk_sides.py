@@ -34,6 +34,7 @@ from sparkcep.engine.output.score_program import (
     SUMS,
     Interval,
     evaluated,
+    fits,
     inside,
     interval_of,
     keeps_scale,
@@ -45,6 +46,7 @@ from sparkcep.engine.topk.rank_join import Item, Joined, Queue, RankJoin
 from sparkcep.engine.topk.topk_paths import Rankings, timed
 from sparkcep.engine.topk.unfolded import Best, Span
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
+from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import Conjoined
 
 DEEPEST = 64  # a side is read up to so many times k, then all matches are listed
@@ -241,11 +243,12 @@ class TopkSides(Rankings):
         if scale and (self.floating or operations(self.score.tree) - SUMS or not keeps_scale(types)):
             return None
         leaves = [self._interval(side, letters, columns, offsets, scale) for side in range(len(self.sides))]
-        if None in leaves or interval_of(self.score.tree, leaves) is None:
+        if None in leaves or interval_of(self.score.tree, leaves) is None or (self.score.whole and not _fit_together(leaves)):
             return None
         out = []
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
-            own = whole_weights(terms, columns, count, rows) if terms else np.zeros((count, rows), dtype=np.int64)
+            tree = plain_sum([term.sign for term in terms]) if terms else None
+            own = whole_weights(terms, tree, columns, count, rows, letters) if tree is not None else np.zeros((count, rows), dtype=np.int64)
             if own is None:
                 if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # these sums are rounded in another order than Spark's
@@ -274,6 +277,13 @@ class TopkSides(Rankings):
             if not inside(whole):
                 return None
         return whole
+
+
+def _fit_together(leaves: list[Interval | None]) -> bool:
+    """Returns whether no sum of small integers can overflow its type. Spark may add them first, across sides."""
+    small = [leaf for leaf in leaves if leaf is not None and FLOATING < leaf[2] < 64]
+    most = sum(max(abs(low), abs(high)) for low, high, _ in small)
+    return fits((-most, most, min((bits for *_, bits in small), default=64)))
 
 
 def _of_rows(added: np.ndarray, there: np.ndarray, offsets: np.ndarray, count: int | None) -> tuple[float, float]:

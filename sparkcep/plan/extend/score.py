@@ -260,7 +260,7 @@ def additive_terms(
     parts = [reader.of_sequences(pref)] if pref.sequences else []
     for (goal, expr), of in zip(pref.objectives, owners):
         part = reader.of_own_branch(expr, of) if of else reader.summed(expr)
-        parts.append(_negative(part) if part is not None and goal == "MIN" else part)
+        parts.append(("neg", part) if part is not None and goal == "MIN" else part)
     whole = _sum_of(parts)
     if whole is None:
         return none
@@ -269,7 +269,7 @@ def additive_terms(
         return none
     terms = tuple(_as_terms(found, plan, scope, inputs))
     tree = _numbered(whole, count())
-    if tree == plain_sum([term.sign for term in terms]) or 2 * len(terms) > MAX_TREE:  # a longer tree might be too deep to be read
+    if tree == plain_sum([term.sign for term in terms]) or _depth(tree) > MAX_TREE - 2:  # a deeper tree could not be read
         return terms, None
     return terms, Scored(tuple(term._replace(sign=1) for term in terms), tree, True)
 
@@ -396,7 +396,7 @@ def combination(parts: list[tuple], combine: str | None) -> tuple:
 
 # -- sums -------------------------------------------------------------------------------------------------------------
 #
-# A sum is ("term", variables, expression of one row, kind), or an operation "+", "-" or "neg" of sums.
+# A sum is ("term", variables, expression of one row, kind), or an operation "+", "-", "neg" or "coalesce" of sums.
 
 
 def flat(tree: tuple, sign: int = 1) -> list[tuple[int, Expr | None, int, str]]:
@@ -404,31 +404,31 @@ def flat(tree: tuple, sign: int = 1) -> list[tuple[int, Expr | None, int, str]]:
     if tree[0] == "term":
         _, mask, expr, kind = tree
         return [(mask, expr, sign, kind)]
-    if tree[0] == "neg":
-        return flat(tree[1], -sign)
-    return flat(tree[1], sign) + flat(tree[2], -sign if tree[0] == "-" else sign)
-
-
-def _negative(tree: tuple) -> tuple:
-    return tree[1] if tree[0] == "neg" else ("neg", tree)
+    signs = [-sign if tree[0] == "neg" or (tree[0] == "-" and i) else sign for i in range(len(tree) - 1)]
+    return [term for part, own in zip(tree[1:], signs) for term in flat(part, own)]
 
 
 def _sum_of(parts: Iterable[tuple | None]) -> tuple | None:
-    """The sum of sums, None if one of them is None."""
+    """The sum of sums, None if one of them is None.
+
+    A part with its sign changed is added, not subtracted: the sign of the least INT cannot be changed, but INT values can be
+    subtracted from a BIGINT.
+    """
     whole: tuple | None = None
     for i, part in enumerate(parts):
         if part is None:
             return None
-        if i == 0:
-            whole = part
-        else:
-            whole = ("-", whole, part[1]) if part[0] == "neg" else ("+", whole, part)
+        whole = part if i == 0 else ("+", whole, part)
     return whole
 
 
 def _numbered(tree: tuple, numbers: Iterator[int]) -> tuple:
     """A sum whose leaves are the numbers of its terms."""
     return ("leaf", next(numbers)) if tree[0] == "term" else (tree[0], *(_numbered(part, numbers) for part in tree[1:]))
+
+
+def _depth(tree: tuple) -> int:
+    return 1 if tree[0] == "leaf" else 1 + max(map(_depth, tree[1:]))
 
 
 def _of_branch_alone(tree: tuple) -> tuple:
@@ -453,10 +453,10 @@ class _Reader:
             return ("term", own, node, "row")
         if node.op == "un" and node.value in ("-", "+"):
             found = self.summed(node.args[0])
-            return found if found is None or node.value == "+" else _negative(found)
+            return found if found is None or node.value == "+" else ("neg", found)
         if node.op == "bin" and node.value in ("+", "-"):
             left, right = map(self.summed, node.args)
-            return _sum_of((left, right if right is None or node.value == "+" else _negative(right)))
+            return None if left is None or right is None else (node.value, left, right)
         if node.op == "call" and node.value == "COALESCE" and not node.flags:
             return self._branches(node)
         if node.op == "call":
@@ -471,7 +471,7 @@ class _Reader:
     def of_objectives(self, objectives: Objectives) -> tuple | None:
         """The sum of objectives, None if it is not such a sum."""
         parts = [(goal, self.summed(expr)) for goal, expr in objectives]
-        return _sum_of(_negative(part) if part is not None and goal == "MIN" else part for goal, part in parts)
+        return _sum_of(("neg", part) if part is not None and goal == "MIN" else part for goal, part in parts)
 
     def _named(self, node: Expr) -> tuple[NamedSequence, Objectives] | None:
         """The sequence and the objectives that ``s.name`` or ``MATCH_SCORE(s)`` means, None for any other expression."""
@@ -553,7 +553,7 @@ class _Reader:
                         break
             self.bounds = whole
             if not left:
-                return _sum_of(found)
+                return ("coalesce", *found) if len(found) > 1 else found[0]
         return None
 
     def _of_branch(self, arg: Expr, branch: tuple, mask: int) -> tuple | None:

@@ -92,10 +92,31 @@ def test_integers_that_leave_their_type(pattern, kind, rows):
     ("MAX (count(*)) AND MIN (A.v + B.v)", TINY, [("A", 100, 0), ("A", -1, 0), ("B", 100, 0)], [[0, 2]]),
     ("MAX (A.w + (A.v + B.v))", TINY, [("A", 100, 0), ("A", 1, 0), ("B", 100, 0), ("B", 2, 0)], [[0, 3]]),
     ("MAX (A.v + B.v)", WHOLE, [("A", 1 << 62, 0), ("A", 1, 0), ("B", 1 << 62, 0)], [[1, 2]]),
+    # the least INT does not change with its sign, and then a BIGINT is added
+    ("MAX (A.v) AND MIN (B.w)", WHOLE, [("A", 0, 0), ("B", 0, -(2**31)), ("B", 0, 5)], [[0, 2]]),
+    ("MAX (A.v - (-(B.w + C.w)))", WHOLE, [("A", 0, 0), ("B", 0, -(2**31)), ("B", 0, -5), ("C", 0, 0)], [[0, 1, 3]]),
+    ("MAX (A.v - (B.w + C.w))", WHOLE, [("A", 0, 0), ("B", 0, -(2**31)), ("B", 0, -5), ("C", 0, 0)], [[0, 1, 3]]),
 ])  # fmt: skip
 def test_integers_that_leave_the_type_of_a_part(pref, kind, rows, found):
     """Spark adds each objective, and what is in parentheses, in its own type first."""
-    assert matches("A B", f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
+    pattern = "A B C" if "C" in pref else "A B"
+    assert matches(pattern, f"PREF {pref}", 1, rows, {"v": kind, "w": INT}, settings=Settings(ansi=False)) == found
+
+
+def test_small_integers_of_sides_are_added_first():
+    """100 + 100 is -56 as TINYINT, also if the sum of the sides begins with a BIGINT."""
+    for size in (100, 50):
+        rows = [("A", 0, 0), ("B", size, 0), ("B", 1, 0), ("C", size, 0), ("C", 2, 0)]
+        best = matches("A & B & C", "PREF MAX (A.w + (B.v + C.v) + A.w)", 1, rows, {"v": TINY, "w": WHOLE}, settings=Settings(ansi=False))
+        assert best == ([[0, 1, 3]] if size == 50 else [[0, b, c] for b in (1, 2) for c in (3, 4)])
+
+
+def test_a_sum_of_many_rows_that_leaves_its_type():
+    """Without ANSI 2**62 + 2**62 is -2**63."""
+    rows = [("A", 1 << 62), ("A", 1 << 62)]
+    assert matches("A+", "PREF MAX (SUM(A.v))", 1, rows, {"v": WHOLE}, settings=Settings(ansi=False)) == [[0]]
+    with pytest.raises(MatchRuntimeError, match="ARITHMETIC_OVERFLOW"):
+        matches("A+", "PREF MAX (SUM(A.v))", 1, rows, {"v": WHOLE})
 
 
 def test_integers_whose_differences_keep_their_type():
@@ -148,11 +169,20 @@ def test_sums_of_decimals_that_spark_rounds(monkeypatch):
     assert matches("A B", "PREF MAX (A.v)", 1, [*small, zero], kind) == [[3, 4]]
     assert all_come("A B", "PREF MAX (A.v + B.v)", [*small, zero], kind, link={"B": "B.v < A.v"})
     assert all_come("A & B", "PREF MAX (A.v + B.v)", [*small, zero], kind)
+    # so has coalesce of such a sum and another column, but coalesce of two columns has 18 places
+    for last, best in ((4, [[0, 2], [1, 2], [3]]), (5, [[3], [0, 2], [1, 2]])):
+        rows = [*small[:2], zero, ("C", Decimal(f"{last}E-18"))]
+        assert matches("A B | C", "PREF MAX (coalesce(A.v + B.v, C.v))", 4, rows, kind) == best
+    assert matches("A (B | C)", "PREF MAX (A.w) AND MAX (coalesce(B.v, C.v))", 2, [("A", Decimal(0), 0), ("B", Decimal("1E-18"), 0), ("C", Decimal("4E-18"), 0)], kind | {"w": TINY}) == [[0, 1], [0, 2]]
     # where no place is lost, matches are not listed
     monkeypatch.setattr(TopkPaths, "_listed_best", None)
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("1E-17")), ("A", Decimal("4E-17")), zero], kind) == [[1, 2]]
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("A", Decimal("0.01")), ("A", Decimal("0.02")), zero], {"v": pa.decimal128(38, 2)}) == [[1, 2]]
     assert matches("A B", "PREF MAX (A.v + B.w)", 1, [("A", Decimal(0), 0), ("B", Decimal(0), 0)], {"v": pa.decimal128(38, 20), "w": WHOLE}) == [[0, 1]]
+    assert matches("B | C", "PREF MAX (coalesce(B.v, C.v))", 1, [("B", Decimal("1E-18")), ("C", Decimal("4E-18"))], kind) == [[1]]
+    # values of rows that no variable takes do not count
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("", small[0][1]), ("A", Decimal("1E-17")), zero], kind) == [[1, 2]]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("", 1 << 62), ("A", 1), ("B", 1)], {"v": WHOLE}) == [[1, 2]]
 
 
 @pytest.mark.parametrize("pattern", ["A B C", "A & B & C"])

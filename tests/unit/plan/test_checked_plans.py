@@ -173,9 +173,10 @@ def test_a_sum_that_ranks_matches_is_a_value_of_the_engine():
 
 def test_a_sum_says_how_it_is_added_unless_from_left_to_right():
     clause = "ORDER BY t MEASURES LAST(v) AS m EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF {} TOP 3"
-    for plain in ("MAX (A.v + B.v - A.w)", "MIN (A.v - B.v + A.w)", "MAX (A.v - B.v) AND MIN (count(*))"):
+    for plain in ("MAX (A.v + B.v - A.w)", "MIN (A.v - B.v + A.w)", "MAX (A.v - B.v) AND MAX (count(*))"):
         assert members(clause.format(plain))["ranking"]["scored"] is None
-    of_parts = {"MAX (A.v - (B.v + A.w))": ["-", ["leaf", 0], ["+", ["leaf", 1], ["leaf", 2]]], "MAX (count(*)) AND MIN (A.v + B.v)": ["-", ["leaf", 0], ["+", ["leaf", 1], ["leaf", 2]]]}
+    inner = ["+", ["leaf", 1], ["leaf", 2]]
+    of_parts = {"MAX (A.v - (B.v + A.w))": ["-", ["leaf", 0], inner], "MAX (count(*)) AND MIN (A.v + B.v)": ["+", ["leaf", 0], ["neg", inner]]}
     for pref, tree in of_parts.items():
         plan = make_plan(parse_clause(clause.format(pref)))
         assert Plan.from_json(plan.to_json()) == plan
@@ -188,6 +189,17 @@ def test_a_sum_says_how_it_is_added_unless_from_left_to_right():
                 holder = holder[key]
             holder[path[-1]] = value
             assert refused(changed).error_class == "SPARKCEP.ARGUMENT"
+
+
+def test_only_a_sum_of_terms_chooses_between_branches():
+    clause = "ORDER BY t MEASURES count(*) AS m EVENT SELECTION SKIP TILL ANY MATCH PATTERN {} PREF MAX ({}) TOP 3"
+    text = clause.format("(A B | C)", "coalesce(A.v + B.v, C.v)")
+    found, plan = members(text), make_plan(parse_clause(text))
+    assert found["ranking"]["scored"]["tree"] == ["coalesce", ["+", ["leaf", 0], ["leaf", 1]], ["leaf", 2]] and Plan.from_json(plan.to_json()) == plan
+    others = {"scored": members(clause.format("(A B)", "abs(A.v + B.v)")), "monotone": members(clause.format("(A B)", "least(A.v, B.v)"))}
+    for name, other in others.items():
+        score = other["ranking"][name]
+        assert refused(other | {"ranking": other["ranking"] | {name: score | {"tree": ["coalesce", score["tree"], ["leaf", 0]]}}}).error_class == "SPARKCEP.ARGUMENT"
 
 
 @pytest.mark.parametrize(
