@@ -550,8 +550,7 @@ def _from_row(
             if got < 0:
                 outcome = _failed(got, state)
                 break
-            if got == 0 and negated.late != 0:
-                state[S_FOUND] += 1  # not a failure: a run without the negated row may end in the same way
+            state[S_FOUND] += np.int64(got == 0 and negated.late != 0)  # not a failure: another run may end in the same way
             if got == 1 and how.shortest:  # only matches that complete earlier are of interest from now on
                 stop_all = keep_best(s, depth, stop_all, edges, sides, copied, labels, work, state)
             elif got == 1:
@@ -562,8 +561,7 @@ def _from_row(
             if got == 1:
                 frames[depth, F_DONE] = 1
                 state[S_FOUND] += 1
-                effort = np.int64(0)
-                reported = depth
+                effort, reported = np.int64(0), depth
                 if not how.report_all:
                     break
             continue

@@ -63,8 +63,8 @@ def slow(plan: Plan) -> list[str]:
 def stepwise(plan: Plan) -> Plan | None:
     """Returns the plan that makes the engine send each row once, with its match's number.
 
-    Returns None if an aggregate needs arrays, or if the number does not tell matches apart: unfinished matches have none, and the
-    engine's partitions by ``equal_keys`` are not visible in its output.
+    Returns None if an aggregate needs arrays, or if matches may share a number. Unfinished matches have none, and the engine
+    numbers the matches of each partition by ``equal_keys``, which its output does not show.
     """
     if plan.rows == ONE_ROW or not (plan.aggregates or plan.over_arrays) or searched(plan) or refused(plan) or plan.equal_keys or plan.unfinished:
         return None
