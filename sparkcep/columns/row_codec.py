@@ -160,25 +160,27 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
     count = int(rows.sum())
     if pa.types.is_null(t):
         return pa.nulls(count)
-    there = _there(*next(sections), rows)
+    marks = next(sections)  # read last: what is beside them shows whether there are so many rows
     if pa.types.is_struct(t):
-        return pa.StructArray.from_buffers(t, count, [there], children=[_column(field.type, sections, rows) for field in t])
+        fields = [_column(field.type, sections, rows) for field in t]
+        return pa.StructArray.from_buffers(t, count, [_there(*marks, rows)], children=fields)
     if pa.types.is_map(t) or _is_list(t):
         lengths, inside = _lengths(*next(sections), rows)
         if pa.types.is_map(t):
             keys, items = _column(t.key_type, sections, inside), _column(t.item_type, sections, inside)
             entries = pa.StructArray.from_arrays([keys, items], fields=[t.key_field, t.item_field])
-            return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int32)], children=[entries])
+            return pa.Array.from_buffers(t, count, [_there(*marks, rows), _ends(lengths, np.int32)], children=[entries])
         values = _column(t.value_type, sections, inside)  # before the ends: it compares the lengths with the bytes
-        return pa.Array.from_buffers(t, count, [there, _ends(lengths, np.int64 if pa.types.is_large_list(t) else np.int32)], children=[values])
+        ends = _ends(lengths, np.int64 if pa.types.is_large_list(t) else np.int32)
+        return pa.Array.from_buffers(t, count, [_there(*marks, rows), ends], children=[values])
     if is_text(t):
         lengths, inside = _lengths(*next(sections), rows)
         data = pa.py_buffer(_data(*next(sections), inside))
         plain, width = (pa.large_binary(), np.int64) if _is_large(t) else (pa.binary(), np.int32)
-        return _checked(pa.Array.from_buffers(plain, count, [there, _ends(lengths, width), data])).view(t)  # a string may hold any bytes
+        return _checked(pa.Array.from_buffers(plain, count, [_there(*marks, rows), _ends(lengths, width), data])).view(t)  # a string may hold any bytes
     stored = pa.uint8() if pa.types.is_boolean(t) else t
     data = _data(*next(sections), rows * (stored.bit_width // 8))
-    return _checked(pa.Array.from_buffers(stored, count, [there, pa.py_buffer(data)])).cast(t)
+    return _checked(pa.Array.from_buffers(stored, count, [_there(*marks, rows), pa.py_buffer(data)])).cast(t)
 
 
 def _checked(values: pa.Array) -> pa.Array:
@@ -192,7 +194,7 @@ def _there(data: bytes, sizes: np.ndarray, rows: np.ndarray) -> pa.Buffer | None
     if not data:
         return None
     marked = np.flatnonzero(sizes)
-    if not np.array_equal(sizes[marked], rows[marked]):
+    if not np.array_equal(sizes[marked], rows[marked]) or rows.sum() >= 1 << 31:
         raise ValueError("marks of other rows")
     there = np.ones(int(rows.sum()), dtype=BYTE)
     there[ranges((np.cumsum(rows) - rows)[marked], rows[marked])] = np.frombuffer(data, dtype=BYTE)

@@ -266,6 +266,8 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
     def visit(expr: Expr, guarded: bool, into: list[tuple[int, Expr]]) -> int:
         """Counts the parts that may fail, and adds those that a guard precedes. Returns a number that equal expressions share."""
         expr = expr.bare()
+        if expr.op == "between" or (expr.op, expr.value) == ("call", "NULLIF"):
+            visit(expr.args[0], guarded, into)  # Spark reads it twice
         parts = tuple(visit(arg, guarded or (i > 0 and expr.op in ("and", "or")), into) for i, arg in enumerate(expr.args))
         of = text_of(expr).lower() if expr.op == "col" else str(expr.value)
         number = numbers.setdefault((expr.op, of, expr.flags, parts), len(numbers))

@@ -201,7 +201,8 @@ def places(hint, given, path: Path_ = (), around: tuple[dict, ...] = ()) -> Iter
     elif hasattr(hint, "_fields") or hasattr(hint, "__dataclass_fields__"):
         yield path, dict, around
         for name, own in plan_json._hints(hint).items():
-            yield from places(own, given[name], (*path, name), (given, *around))
+            if name in given:  # defaults may be left out
+                yield from places(own, given[name], (*path, name), (given, *around))
     else:
         yield path, hint, around
 

@@ -299,6 +299,8 @@ def test_arithmetic_that_fails_on_a_matched_row_ends_the_query(spark, text):
 SHARED = (
     "PATTERN (A+ B) DEFINE A AS n <> 0 AND 12 / n > 3, B AS n <> 0 AND 12 / n <= 3",
     "PATTERN (A) DEFINE A AS n <> 0 AND 12 / n > 1 AND 12 / n < 5",
+    "PATTERN (A) DEFINE A AS n <> 0 AND 12 / n BETWEEN 3 AND 10",
+    "PATTERN (A) DEFINE A AS n <> 0 AND nullif(12 / n, 2) > 3",
     "PATTERN (A B?) DEFINE A AS n = 0 OR 12 / n > 3, B AS d IS NOT NULL AND (n <> 0 AND 12 / n <= 3)",
     "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) DEFINE A AS n <> 0 AND d / n > 3, B AS n <> 0 AND d / n <= 3",
     "AUTOMATON (STATE s START, e FINAL ARC a FROM s TO e WHEN n <> 0 AND 12 / n > 3 ARC b FROM e TO e WHEN n <> 0 AND 12 / n <= 3) WINDOW 10",

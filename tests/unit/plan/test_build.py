@@ -87,6 +87,18 @@ def test_what_and_guards_is_not_computed_ahead(conditions, shields):
     assert fallible.plainest(letters_sql(plan)[0]) == letters_sql(older)[0]
 
 
+@pytest.mark.parametrize(
+    ("conditions", "shields"),
+    [
+        (("n <> 0 AND 12 / n BETWEEN 3 AND 10", "u > 0 AND nullif(12 / u, 3) > 2"), (1, 1)),
+        (("n <> 0 AND 12 BETWEEN n AND 12 / n", "u > 0 AND nullif(12, 3 / u) > 2"), (0, 0)),
+    ],
+)
+def test_the_first_operand_of_between_and_nullif_is_computed_ahead(conditions, shields):
+    plan = make_plan(parse_clause("ORDER BY t MEASURES A.v AS n PATTERN (A B) DEFINE A AS {}, B AS {}".format(*conditions)))
+    assert tuple(letter.text.count("array_repeat") for letter in plan.letters) == shields
+
+
 def test_all_rows_of_a_match_have_one_random_number_of_first_value():
     plan = make_plan(parse_clause("ORDER BY t MEASURES any_value(uuid() || v) AS a, LAST(A.v * (rand() - rand())) AS b ALL ROWS PER MATCH PATTERN (A)"))
     texts = {text for _, text in plan.inputs}
