@@ -29,8 +29,8 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     except pa.ArrowInvalid as error:  # strings have offsets of 32 bits
         raise MatchRuntimeError(
             "STATE_LIMIT",
-            f"the rows that are needed at once have more than 2 GiB in a column of type {column.type}. SET spark.sql.execution.arrow.useLargeVarTypes = true, "
-            "or use a smaller WINDOW",
+            f"the rows that are needed at once have more than 2 GiB in a column of type {column.type}. SET spark.sql.execution.arrow.useLargeVarTypes = true "
+            "(strings), use a smaller WINDOW, or leave the column out",
             sqlstate="54000",
         ) from error
 

@@ -20,18 +20,26 @@ def comparable(column: pa.Array | pa.ChunkedArray) -> list:
 
 
 def readable(column: pa.Array | pa.ChunkedArray) -> list:
-    """The values of a column as Arrow makes them. A value with a string that is not UTF-8 has bytes for its strings."""
+    """The values of a column as Arrow makes them.
+
+    A value with a string that is not UTF-8 has bytes for its strings, and one with a time beyond Python's calendar numbers for its
+    times.
+    """
     try:
         return column.to_pylist()
-    except UnicodeDecodeError:
-        return [_readable(value, plain) for value, plain in zip(column, column.cast(with_leaves(column.type, as_bytes)), strict=True)]
+    except (OverflowError, ValueError):
+        forms = (column, *(column.cast(with_leaves(column.type, of_leaf)) for of_leaf in (as_bytes, as_number, _plain)))
+        return [first_form(values, lambda value: value.as_py()) for values in zip(*forms, strict=True)]
 
 
-def _readable(value: pa.Scalar, plain: pa.Scalar) -> object:
-    try:
-        return value.as_py()
-    except UnicodeDecodeError:
-        return plain.as_py()
+def first_form(forms: tuple[pa.Scalar, ...], value_of: Callable[[pa.Scalar], object]) -> object:
+    """The value of the first form that Python can represent."""
+    for form in forms[:-1]:
+        try:
+            return value_of(form)
+        except (OverflowError, ValueError):
+            continue
+    return value_of(forms[-1])
 
 
 def sort_keys(column: pa.Array | pa.ChunkedArray) -> list[tuple]:

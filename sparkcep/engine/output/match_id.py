@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.columns.comparable import as_bytes, as_number, comparable, in_utc, with_leaves
+from sparkcep.columns.comparable import as_bytes, as_number, comparable, first_form, in_utc, with_leaves
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.output.columns_out import end_rows
@@ -100,17 +100,8 @@ def plain_values(column: pa.Array | pa.ChunkedArray) -> list:
         return [plain(value) for value in moments.to_pylist()]
     except (OverflowError, ValueError):
         numbers = column.cast(with_leaves(column.type, as_number))
-        return [_plain_of(forms) for forms in zip(moments, numbers, numbers.cast(with_leaves(numbers.type, as_bytes)), strict=True)]
-
-
-def _plain_of(forms: tuple[pa.Scalar, ...]) -> object:
-    """Returns the :func:`plain` value of the first form that Python can represent."""
-    for form in forms[:-1]:
-        try:
-            return plain(form.as_py())
-        except (OverflowError, ValueError):
-            continue
-    return plain(forms[-1].as_py())
+        forms = zip(moments, numbers, numbers.cast(with_leaves(numbers.type, as_bytes)), strict=True)
+        return [first_form(values, lambda value: plain(value.as_py())) for values in forms]
 
 
 def id_leaf(plan: Plan) -> str | None:

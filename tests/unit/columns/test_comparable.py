@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 
 import pyarrow as pa
 import pytest
 
 from sparkcep.columns.arrays import boundaries, ranks
-from sparkcep.columns.comparable import comparable, sort_keys
+from sparkcep.columns.comparable import comparable, readable, sort_keys
 
 # 00:30 and 01:30 by UTC on 2026-10-25: in Berlin the clock shows 02:30 twice
 TWICE = [1792888200_000000, 1792891800_000000]
@@ -58,3 +59,13 @@ def test_fields_that_are_not_null_below_a_struct_that_is():
     times = pa.array([None, 5], pa.timestamp("us"))
     column = pa.StructArray.from_buffers(pa.struct([pa.field("a", times.type, False)]), 2, [pa.py_buffer(b"\x02")], children=[times])
     assert comparable(column) == [None, {"a": 5}]
+
+
+def test_values_that_python_cannot_represent_have_other_forms():
+    days = pa.array([0, 4_000_000, 4_000_000], pa.int32()).cast(pa.date32())
+    texts = pa.array([b"a", b"b", b"\xff"], pa.binary()).view(pa.string())
+    assert readable(days) == [date(1970, 1, 1), 4_000_000, 4_000_000]
+    assert readable(texts) == ["a", "b", b"\xff"]
+    both = pa.StructArray.from_arrays([days, texts], names=["d", "s"])
+    assert readable(both) == [{"d": date(1970, 1, 1), "s": "a"}, {"d": 4_000_000, "s": "b"}, {"d": 4_000_000, "s": b"\xff"}]
+    assert readable(pa.chunked_array([both])) == readable(both)
