@@ -324,10 +324,9 @@ def _set(low, high, q, values, rows, room):
 
 @embedded
 def _mixed(h, word):
-    """The hash ``h`` with one more word mixed in. Whole DOUBLEs differ in their high bits only, so these are folded first."""
-    h ^= np.uint64(word)
-    h = (h ^ (h >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-    return h ^ (h >> np.uint64(31))
+    """The hash ``h`` with one more word mixed in. Whole DOUBLEs differ in their high bits only, so low bits get these, too."""
+    h = (h ^ np.uint64(word)) * np.uint64(0xBF58476D1CE4E5B9)
+    return h ^ (h >> np.uint64(31)) ^ (h >> np.uint64(48))
 
 
 @embedded
