@@ -165,9 +165,9 @@ def plans(part: int) -> dict[str, tuple[str, Plan]]:
 
 
 def paired(tree: tuple) -> Iterator[tuple[str, str, int]]:
-    """(array column, column of row numbers, elements of an array) of what a condition computes for every choice of rows."""
+    """(array column, column of row numbers, how many rows are chosen) of what a condition computes for every choice of rows."""
     if tree[:1] == ("pair",):
-        yield tree[1], tree[2], (ROWS + 1) ** len(tree[3])  # one more choice: no row
+        yield tree[1], tree[2], len(tree[3])
     for part in tree:
         if isinstance(part, tuple):
             yield from paired(part)
@@ -193,12 +193,14 @@ def tables(plan: Plan, rng: random.Random) -> Iterator[pa.Table]:
     arrays = [pair for _, conjuncts in plan.conditions for tree in conjuncts for pair in paired(tree)]
     keys, order = {column for _, column, _ in plan.partition}, {column: down for _, column, down, *_ in plan.order}
     names = [column for column, _ in (*plan.inputs, *plan.ordered_inputs)]
+    rows = ROWS if keys else 2 * ROWS  # of a partition
     for attempt in range(400):
         kinds = {name: rng.choice(TYPES) if attempt >= len(TYPES) else TYPES[attempt] for name in names}
         columns = {name: values(kind) for name, kind in kinds.items()}
-        for array, number, count in arrays:
+        for array, number, chosen in arrays:
+            count = (rows + 1) ** chosen  # one more choice: no row
             columns[array] = pa.array([values(kinds[array], count).to_pylist()] * 2 * ROWS, pa.list_(kinds[array]))
-            columns[number] = pa.array([row % ROWS + 1 for row in range(2 * ROWS)])
+            columns[number] = pa.array([row % rows + 1 for row in range(2 * ROWS)])
         for name, down in order.items():
             sorted_ = pa.array([ROWS - row % ROWS if down else row % ROWS for row in range(2 * ROWS)])
             columns[name] = sorted_.cast(kinds[name]) if kinds[name] in (pa.float64(), pa.timestamp("us")) else sorted_
