@@ -40,7 +40,7 @@ def row_bytes(column: pa.Array) -> np.ndarray:
     t = column.type
     if pa.types.is_struct(t):
         return sum((row_bytes(field) for field in column.flatten()), np.zeros(len(column), dtype=np.int64))
-    if _is_list(t) or pa.types.is_map(t):
+    if is_list(t) or pa.types.is_map(t):
         offsets = np.asarray(column.offsets, dtype=np.int64)
         values = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"]) if pa.types.is_map(t) else column.values
         return np.diff(np.concatenate([[0], np.cumsum(row_bytes(values))])[offsets])
@@ -61,7 +61,8 @@ def is_text(t: pa.DataType) -> bool:
     return pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
 
 
-def _is_list(t: pa.DataType) -> bool:
+def is_list(t: pa.DataType) -> bool:
+    """Whether the values are arrays."""
     return pa.types.is_list(t) or pa.types.is_large_list(t)
 
 
@@ -127,7 +128,7 @@ def normalized(column: pa.Array) -> pa.Array:
         return pc.add(column, pa.scalar(0.0, t))
     if pa.types.is_struct(t):
         return pa.StructArray.from_arrays([normalized(column.field(i)) for i in range(t.num_fields)], fields=list(t), mask=column.is_null())
-    if _is_list(t):
+    if is_list(t):
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32() if pa.types.is_list(t) else pa.int64())
         made = pa.ListArray if pa.types.is_list(t) else pa.LargeListArray
@@ -159,7 +160,7 @@ def _nested_ranks(columns: list[pa.Array]) -> np.ndarray:
     t = columns[0].type
     if pa.types.is_struct(t):  # by position, because two fields may have one name
         by = [_nested_ranks(list(fields)) for fields in zip(*(column.flatten() for column in columns), strict=True)]
-    elif _is_list(t):
+    elif is_list(t):
         # The bytes of a number have its order if the highest one comes first. So an array has the order of all its elements' bytes.
         elements = _nested_ranks([column.flatten() for column in columns]).astype(">i8")
         lengths = np.concatenate([pc.fill_null(pc.list_value_length(column), 0).to_numpy() for column in columns])
@@ -212,7 +213,7 @@ def _differs(key: pa.Array, rows: int) -> np.ndarray:
     if rows <= 1:
         return np.zeros(max(rows - 1, 0), dtype=bool)
     t = key.type
-    if _is_list(t):
+    if is_list(t):
         return np.diff(_nested_ranks([key])) != 0
     left, right = key.slice(0, rows - 1), key.slice(1)
     if pa.types.is_struct(t):

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import flat, is_text, ranges
+from sparkcep.columns.arrays import flat, is_list, is_text, ranges
 from sparkcep.errors import MatchRuntimeError
 
 LENGTH, BYTE = np.dtype("<u4"), np.dtype("u1")
@@ -62,7 +62,7 @@ def described(t: pa.DataType) -> str:
         return "struct(" + ",".join(described(field.type) for field in t) + ")"
     if pa.types.is_map(t):
         return f"map({described(t.key_type)},{described(t.item_type)})"
-    if _is_list(t):
+    if is_list(t):
         return f"list({described(t.value_type)})"
     if is_text(t):
         return "binary"
@@ -100,10 +100,6 @@ def unpacked(schema: pa.Schema, sections: Sequence[tuple[bytes, np.ndarray]], ro
     return table
 
 
-def _is_list(t: pa.DataType) -> bool:
-    return pa.types.is_list(t) or pa.types.is_large_list(t)
-
-
 def _is_large(t: pa.DataType) -> bool:
     return pa.types.is_large_string(t) or pa.types.is_large_binary(t)
 
@@ -115,7 +111,7 @@ def _count(t: pa.DataType) -> int:
         return 1 + sum(_count(field.type) for field in t)
     if pa.types.is_map(t):
         return 2 + _count(t.key_type) + _count(t.item_type)
-    if _is_list(t):
+    if is_list(t):
         return 2 + _count(t.value_type)
     return 3 if is_text(t) else 2
 
@@ -135,7 +131,7 @@ def _sections(column: pa.Array, bounds: np.ndarray) -> Iterator[Sections]:
     if pa.types.is_struct(t):
         for i in range(t.num_fields):
             yield from _sections(column.field(i), bounds)
-    elif pa.types.is_map(t) or _is_list(t):
+    elif pa.types.is_map(t) or is_list(t):
         offsets = np.asarray(column.offsets, dtype=np.int64)
         yield Sections(np.diff(offsets).astype(LENGTH), bounds)
         first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
@@ -164,7 +160,7 @@ def _column(t: pa.DataType, sections: Iterator[tuple[bytes, np.ndarray]], rows: 
     if pa.types.is_struct(t):
         fields = [_column(field.type, sections, rows) for field in t]
         return pa.StructArray.from_buffers(t, count, [_there(*marks, rows)], children=fields)
-    if pa.types.is_map(t) or _is_list(t):
+    if pa.types.is_map(t) or is_list(t):
         lengths, inside = _lengths(*next(sections), rows)
         if pa.types.is_map(t):
             keys, items = _column(t.key_type, sections, inside), _column(t.item_type, sections, inside)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from sparkcep.columns.arrays import is_list
 from sparkcep.columns.comparable import comparable
 from sparkcep.engine.core.effort import Limits
 from sparkcep.errors import MatchRuntimeError
@@ -30,7 +31,7 @@ def said(value: pa.Scalar) -> str:
     except (OverflowError, ValueError):  # also if a part is such a value, or if two fields of a struct have one name
         if pa.types.is_struct(value.type):
             return f"{{{', '.join(f'{field.name!r}: {said(value[i])}' for i, field in enumerate(value.type))}}}"
-        if pa.types.is_list(value.type) or pa.types.is_large_list(value.type):
+        if is_list(value.type):
             return f"[{', '.join(map(said, value.values))}]"
         if pa.types.is_temporal(value.type):
             return str(value.cast(pa.string()).as_py())

@@ -18,13 +18,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, decimal_of, wider
+from sparkcep.columns.types import INT_BITS, Type, adjusted, decimal_of, wider
 from sparkcep.kernels.topk import score_program as kernels
 
 EXACT = 1 << 53  # smaller integers are exact in floating arithmetic
 FINITE = 1e300  # smaller floating numbers are far from infinity
 FLOATING = 0
-KEPT_PLACES = 6  # decimal places that sums of more than 38 digits keep
 CHOICES = {"least", "greatest"}
 SUMS = {"+", "-", "neg", "abs", *CHOICES}  # operations that map integers to integers of the same unit
 
@@ -160,8 +159,7 @@ def sum_type(a: Type, b: Type) -> Type:
         return max(a, b, key=lambda t: INT_BITS[t.kind])
     a, b = decimal_of(a), decimal_of(b)
     digits, scale = max(a.precision - a.scale, b.precision - b.scale) + 1, max(a.scale, b.scale)
-    kept = scale if digits + scale <= MAX_DIGITS else max(MAX_DIGITS - digits, min(scale, KEPT_PLACES))
-    return Type("decimal", min(digits + scale, MAX_DIGITS), kept)
+    return adjusted(digits + scale, scale)
 
 
 def common_type(a: Type, b: Type) -> Type:

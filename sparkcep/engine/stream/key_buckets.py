@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import flat, null_marks, words
+from sparkcep.columns.arrays import flat, is_list, null_marks, words
 from sparkcep.columns.arrow_streams import read_table
 from sparkcep.columns.comparable import readable
 from sparkcep.columns.row_codec import bytes_of
@@ -170,7 +170,7 @@ def _plain(column: pa.Array) -> list[object]:
     if pa.types.is_struct(t):
         fields = [_plain(flat(column.field(i))) for i in range(t.num_fields)]
         return [tuple(values) if there else None for there, *values in zip(valid.tolist(), *fields, strict=True)]
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if is_list(t):
         items, ends = _plain(column.values), np.asarray(column.offsets)
         return [items[a:b] if there else None for there, a, b in zip(valid.tolist(), ends[:-1], ends[1:], strict=True)]
     return column.to_pylist() if pa.types.is_null(t) else readable(_simple(column))

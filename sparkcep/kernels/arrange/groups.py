@@ -11,21 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparkcep.kernels.common.hash_table import HALF, spread
 from sparkcep.kernels.jit.cache import inlined, kernel
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio
-_HALF = np.uint64(32)
 
 
 @inlined
 def _cell(before, word, mask):
-    """The first cell of a pair.
-
-    The words of short strings and of whole DOUBLEs differ in their high bits only, so these are mixed down before and after.
-    """
-    h = np.uint64(word) ^ (np.uint64(before) << _HALF)
-    h = (h ^ (h >> _HALF)) * _MIX
-    return np.int64((h ^ (h >> _HALF)) & np.uint64(mask))
+    """The first cell of a pair. The words of short strings and of whole DOUBLEs differ in their high bits only."""
+    return np.int64(spread(np.uint64(word) ^ (np.uint64(before) << HALF)) & np.uint64(mask))
 
 
 @kernel

@@ -268,9 +268,9 @@ def test_one_aggregate_that_is_no_window_function_leaves_all_to_arrays():
 @pytest.mark.parametrize(
     "rest",
     [
-        pytest.param("SHOW UNFINISHED MATCHES PATTERN (A B) DEFINE B AS x > 1", id="unfinished matches have no number"),
+        pytest.param("SHOW UNFINISHED MATCHES PATTERN (A B) DEFINE B AS x > 1", id="unfinished matches lack numbers"),
         pytest.param(
-            "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 100 DEFINE B AS B.x = A.x", id="the numbers begin anew for each x"
+            "EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 100 DEFINE B AS B.x = A.x", id="each x has its own numbers"
         ),
     ],
 )
