@@ -376,6 +376,7 @@ def test_who_uses_what_numba_keeps_to_itself():
     assert found == NUMBA_INTERNALS
 
 
+@pytest.mark.further
 def test_former_names_are_those_modules():
     named = [f"import sparkcep.{name} as m; assert m.__name__ == 'sparkcep.{new}', m" for name, new in ALIASES.items()]
     assert loaded_after("\n".join(named)) >= {"pyspark"}

@@ -10,7 +10,7 @@ from tests.papers.backtracking import backtrack
 from tests.selection import first
 
 
-@pytest.mark.parametrize("name", first(["p3*s3", "p2s2", "p1s3", "p2s3", "p3s2", "p3s3", "p3*s2"], 2, wider=7))
+@pytest.mark.parametrize("name", first(["p2s2", "p1s3", "p3*s3", "p2s3", "p3s2", "p3s3", "p3*s2"], 2, wider=7))
 def test_backtracking_finds_the_matches_of_the_engine(name):
     columns = sase.stream(4000, 0.7)
     every = sase.once(columns, name[:-2], name[-2:], 60)

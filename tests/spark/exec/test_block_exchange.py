@@ -137,7 +137,8 @@ def test_a_condition_after_one_that_is_null_is_not_evaluated(exchanged):
     assert sorted(exchanged.sql(f"SELECT id FROM {clause('', 'id', below)}").collect()) == sorted(expected) and expected
 
 
-@pytest.mark.parametrize("adaptive, half", first([pytest.param("true", 0), pytest.param("true", 1), pytest.param("false", 0), pytest.param("false", 1)], wider=4))
+@pytest.mark.further
+@pytest.mark.parametrize("adaptive, half", [(adaptive, half) for adaptive in ("true", "false") for half in (0, 1)])
 def test_equal_exchanges_run_once(exchanged, adaptive, half):
     """Clauses over the same blocks share them, and clauses that differ do not."""
     one = f"(SELECT id, place FROM {clause('PARTITION BY `string`', '`int`', 'stored_types')})"
@@ -170,7 +171,7 @@ def test_all_columns_arrive(exchanged):
     assert sorted(map(tuple, found)) == sorted(map(tuple, exchanged.sql(f"SELECT id, {shown} FROM of_types").collect()))
 
 
-@pytest.mark.parametrize("table", ["of_types", "stored_types", "stored_names"])
+@pytest.mark.parametrize("table", ["stored_types", further("of_types"), further("stored_names")])
 def test_the_output_is_distributed_by_the_keys(exchanged, tmp_path, table):
     """Rows are where Spark's own exchange puts them, whether their keys come as rows, as entries of a dictionary, or as strings."""
     if table == "stored_names":
@@ -282,7 +283,8 @@ def test_a_scalar_subquery_below_is_evaluated(exchanged):
 LONG = "SELECT id, repeat(string(id % 10), 500000 + int(id)) AS text, IF(id % 3 = 0, NULL, repeat('b', int(id * 10000))) AS other FROM range(0, 40, 1, 1)"
 
 
-@pytest.mark.parametrize("stored", [True, further(False)])
+@pytest.mark.further
+@pytest.mark.parametrize("stored", [True, False])
 def test_long_values_of_few_rows(exchanged, tmp_path, stored):
     """A row of megabytes: a task's budget is asked before the next 1,000 rows."""
     exchanged.sql(LONG).write.parquet(f"{tmp_path}/long")
@@ -301,7 +303,8 @@ MANY = "SELECT id, id % 3 = 0 AS b, concat('name ', id) AS s, named_struct('a', 
 MATCHES = "MATCH_RECOGNIZE (ORDER BY id ALL ROWS PER MATCH PATTERN (A) DEFINE A AS TRUE)"
 
 
-@pytest.mark.parametrize("adaptive", ["true", further("false")])
+@pytest.mark.further
+@pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_python_functions_above_read_rows(exchanged, adaptive):
     """Spark's operator of such functions would keep columns of Arrow while the engine's next batch is read into them."""
     exchanged.udf.register("more", udf(lambda value: value + 1, "bigint", useArrow=True))
@@ -314,7 +317,8 @@ def test_python_functions_above_read_rows(exchanged, adaptive):
         assert tuple(found.selectExpr("count(*)", f"count_if({right})").first()) == (280000, 280000)
 
 
-@pytest.mark.parametrize("compiled", ["true", further("false")])
+@pytest.mark.further
+@pytest.mark.parametrize("compiled", ["true", "false"])
 def test_nested_values_of_several_batches(exchanged, compiled):
     """ColumnarToRow closes a batch, and the reader of batches reads the next one into the same vectors."""
     exchanged.sql(MANY).createOrReplaceTempView("many_rows")

@@ -27,6 +27,7 @@ FOUND = [(0, 10), (1, 10), (2, 10)]
 ODD = "a b%20c#1[2],{3}^+"
 
 
+@pytest.mark.further
 def test_each_session_has_the_jar_among_its_own(spark):
     """Tasks of a session load no jars of other sessions."""
     if not hasattr(spark, "_jvm"):

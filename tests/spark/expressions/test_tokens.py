@@ -86,7 +86,7 @@ def test_many_random_texts_have_the_tokens_of_spark(lexed):
     _compare(lexed, 2, 30_000)
 
 
-@pytest.mark.parametrize("path", one_in(8, sorted([*ROOT.glob("tests/cases/**/*.test"), *ROOT.glob("sql_examples/**/*.sql")]), wider=2), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_in(16, sorted([*ROOT.glob("tests/cases/**/*.test"), *ROOT.glob("sql_examples/**/*.sql")]), wider=2), ids=lambda path: path.stem)
 def test_statements_have_the_tokens_of_spark(lexed, path):
     for text in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
         ours = _ours(text)
