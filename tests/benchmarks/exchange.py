@@ -64,6 +64,8 @@ LINES = (
     Line("ten best", BEST, _WITH_VOLUME, (_RANDOM, 2 * _MILLION, 1000), 1.2),
     Line("three gaps", THREE_STEPS, _WITH_VOLUME, (_RANDOM, 2 * _MILLION, 1000), 0.20),
     Line("two errors", NEARLY, _WITH_VOLUME, (_RANDOM, 2 * _MILLION, 1000), 0.40),
+    _of_shape("rare row 8M", "rare row", _EIGHT, 0.30),
+    Line("three gaps 8M", THREE_STEPS, _WITH_VOLUME, (_RANDOM, *_EIGHT[1:]), 0.20),
     _of_shape("V 8M", "V pattern", _EIGHT, 0.65),
     _of_shape("V 8M 200 partitions", "V pattern", _EIGHT, 0.70, partitions=200),
     _of_shape("V 8M shuffled", "V pattern", ("shuffled", *_EIGHT[1:]), 0.35),
