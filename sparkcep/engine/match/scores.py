@@ -10,7 +10,7 @@ from typing import NamedTuple, Union
 
 import numpy as np
 
-from sparkcep.columns.arrays import words
+from sparkcep.columns.arrays import float_words, words
 from sparkcep.columns.types import INT_BITS, Type, type_of
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
@@ -237,6 +237,4 @@ def _missing(known: list[tuple[Term, np.ndarray]], found: MatchBatch) -> np.ndar
 
 def _ordered(scores: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """Returns int64 keys in the order of floating scores. Scores that are missing or NaN come first."""
-    bits = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
-    keys = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
-    return np.where(missing | np.isnan(scores), MISSING, keys)
+    return np.where(missing | np.isnan(scores), MISSING, float_words(scores))
