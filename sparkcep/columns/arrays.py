@@ -105,7 +105,7 @@ def _decimal_words(column: pa.Array) -> np.ndarray:
     if wide.any():
         raise MatchRuntimeError(
             "DECIMAL_RANGE",
-            f"a value of {column.type} does not fit into 64 bits, which a window or a score needs. Cast the column to DOUBLE or a smaller decimal",
+            f"a value of {column.type} does not fit into 64 bits, which a window needs. Cast the column to DOUBLE or a smaller decimal",
             sqlstate="22003",
         )
     return low
@@ -119,6 +119,15 @@ def decimal_words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
     return np.ascontiguousarray(raw[0::2]), np.ascontiguousarray(raw[1::2])
+
+
+def whole_numbers(column: pa.Array) -> np.ndarray:
+    """The values of integers, or of decimals in units of their last place: int64, or Python's integers if one of them does not fit.
+    A NULL has any value."""
+    if not pa.types.is_decimal(column.type):
+        return words(column)
+    low, high = decimal_words(column)
+    return low if (high == low >> 63).all() else (high.astype(object) << 64) + low.view(np.uint64).astype(object)
 
 
 def normalized(column: pa.Array) -> pa.Array:
