@@ -149,8 +149,8 @@ class TopkSequences(TopkSides):
             found = JoinedMatches.in_order(list(self._of_groups(len(groups.of))))
         except TooMuchStateError as error:
             raise self.task.failures.state(int(groups.rows[groups.offsets[error.args[0]]]), chunk.columns, LESS) from None
-        except NotJoinedError:
-            return None
+        except (NotJoinedError, OverflowError):
+            return None  # the matches that may be read do not determine the best, or their sums are too large
         of = groups.of[found.group]
         return [Best(matches_of(groups.parts[of], found.size, found.labels.astype(np.uint8), found.rows), groups.numbers[of])]
 

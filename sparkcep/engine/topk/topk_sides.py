@@ -118,6 +118,8 @@ class TopkSides(Rankings):
         for span in self.spans(chunk, sliding):
             try:
                 best = self._of_partition(span, [stream.part(span.rows) for stream in streams], ends[0, span.rows] - span.low)
+            except OverflowError:
+                return None  # the sums are too large
             except TooMuchStateError:
                 raise self.task.failures.state(span.low, chunk.columns, LESS) from None
             except TooManyStepsError:

@@ -218,6 +218,14 @@ def test_differences_of_times_are_not_listed(unit, monkeypatch):
     assert matches("A B", "PREF MAX (B.v - A.v) AND MIN (COUNT(*))", 1, rows, {"v": WHOLE}) == [[0, 1499]]
 
 
+def test_sides_with_large_values():
+    """Such a value is not the weight of each row of a match."""
+    rows = [("ACB"[i % 3], 1_700_000_000_000_000 + 1000 * i * i) for i in range(1500)]
+    assert matches("(A C*) & B", "PREF MIN (B.v - A.v)", 2, rows, {"v": WHOLE}) == [[2, 1497], [2, 1497, 1498]]
+    rows = [("A", 1 << 52), *[("A", -i) for i in range(1, 2000)], ("B", 0)]
+    assert matches("A+ & B", "PREF MAX (SUM(A.v)) AND MAX (B.v)", 1, rows, {"v": WHOLE}) == [[0, 2000]]
+
+
 @pytest.mark.parametrize("pattern", ["A B C", "A & B & C"])
 def test_products_that_are_infinite(pattern):
     rows = [("A", 1e200), ("A", 1.0), ("B", 1e200), ("B", 1.0), ("C", 0.0), ("C", 2.0)]
