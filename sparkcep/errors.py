@@ -107,7 +107,7 @@ class TooManyStepsError(Exception):
 
 
 class TooMuchStateError(Exception):
-    """The data structures of a search need more bytes than the limit allows."""
+    """The data structures of a search need more bytes than the limit allows. A search of several groups may give the group's number."""
 
 
 class ToolError(Exception):

@@ -105,7 +105,7 @@ def _decimal_words(column: pa.Array) -> np.ndarray:
     if wide.any():
         raise MatchRuntimeError(
             "DECIMAL_RANGE",
-            f"a value of {column.type} does not fit into 64 bits, which a window or a score needs. Cast the column to DOUBLE or a smaller decimal",
+            f"a value of {column.type} does not fit into 64 bits, which a window needs. Cast the column to DOUBLE or a smaller decimal",
             sqlstate="22003",
         )
     return low
@@ -119,6 +119,15 @@ def decimal_words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     raw = np.frombuffer(column.buffers()[1], dtype=np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
     return np.ascontiguousarray(raw[0::2]), np.ascontiguousarray(raw[1::2])
+
+
+def whole_numbers(column: pa.Array) -> np.ndarray:
+    """The values of integers, or of decimals in units of their last place: int64, or Python's integers if one of them does not fit.
+    A NULL has any value."""
+    if not pa.types.is_decimal(column.type):
+        return words(column)
+    low, high = decimal_words(column)
+    return low if (high == low >> 63).all() else (high.astype(object) << 64) + low.view(np.uint64).astype(object)
 
 
 def normalized(column: pa.Array) -> pa.Array:
@@ -142,7 +151,7 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
         found = pc.rank(pa.chunked_array(columns), sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         return np.split(found, np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     if columns and not is_text(columns[0].type):
-        return np.split(_nested_ranks(columns), np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
+        return np.split(value_ranks(columns), np.cumsum([len(c) for c in columns])[:-1]), np.zeros(0, dtype=np.int64)
     t = columns[0].type if columns else pa.string()
     large = pa.types.is_large_string(t) or pa.types.is_large_binary(t)
     texts = [*columns, pa.array(list(constants), type=t)]
@@ -152,17 +161,17 @@ def ranks(columns: list[pa.Array], constants: tuple[str, ...] = ()) -> tuple[lis
     return found, fixed
 
 
-def _nested_ranks(columns: list[pa.Array]) -> np.ndarray:
-    """The ranks of the values of all columns, one column after the other, int64.
+def value_ranks(columns: list[pa.Array]) -> np.ndarray:
+    """The ranks of the values of all columns, which have one type, one column after the other; int64.
 
     They have Spark's order: NULL first, NaN last, strings by their bytes, structs and arrays by their parts.
     """
     t = columns[0].type
     if pa.types.is_struct(t):  # by position, because two fields may have one name
-        by = [_nested_ranks(list(fields)) for fields in zip(*(column.flatten() for column in columns), strict=True)]
+        by = [value_ranks(list(fields)) for fields in zip(*(column.flatten() for column in columns), strict=True)]
     elif is_list(t):
         # The bytes of a number have its order if the highest one comes first. So an array has the order of all its elements' bytes.
-        elements = _nested_ranks([column.flatten() for column in columns]).astype(">i8")
+        elements = value_ranks([column.flatten() for column in columns]).astype(">i8")
         lengths = np.concatenate([pc.fill_null(pc.list_value_length(column), 0).to_numpy() for column in columns])
         ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]) * elements.itemsize
         by = ranks([pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(elements.tobytes())])])[0]
@@ -171,25 +180,28 @@ def _nested_ranks(columns: list[pa.Array]) -> np.ndarray:
     else:
         by = [np.concatenate([_ordered_words(column) for column in columns])]
     there = np.concatenate([null_marks(column) == 0 for column in columns])
-    by = [there.astype(np.int64), *(np.where(there, values, 0) for values in by)]
-    order = stable_order(by)
-    rises = np.zeros(len(order), dtype=np.int64)
-    for values in by:
-        rises[1:] |= np.diff(values[order]) != 0
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = np.cumsum(rises)
-    return found
+    return dense_ranks([there.astype(np.int64), *(np.where(there, values, 0) for values in by)])
 
 
 def _ordered_words(column: pa.Array) -> np.ndarray:
     """Numbers with the order of the values of a type that has one width, int64. A NULL has any number."""
     if pa.types.is_floating(column.type):
-        values = words(column)
-        bits = (np.where(np.isnan(values), np.nan, values) + 0.0).view(np.int64)  # one NaN, and one zero
-        return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+        return float_words(words(column))
     if pa.types.is_temporal(column.type):  # Python's times of one zone have the order of the clock, which repeats an hour a year
         return words(column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()))
     return words(column)
+
+
+def float_words(values: np.ndarray) -> np.ndarray:
+    """int64 words that compare as Spark compares floating numbers: NaN is the greatest one, and -0.0 equals 0.0."""
+    plain = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    plain[np.isnan(plain)] = np.nan  # one NaN, which is positive
+    return ordered_bits(plain.view(np.int64))
+
+
+def ordered_bits(words: np.ndarray) -> np.ndarray:
+    """Turns the bits of floating numbers into int64 that compare as the numbers do, and such int64 into the bits."""
+    return np.where(words < 0, words ^ np.iinfo(np.int64).max, words)
 
 
 def boundaries(keys: list[pa.Array], rows: int) -> np.ndarray:
@@ -214,7 +226,7 @@ def _differs(key: pa.Array, rows: int) -> np.ndarray:
         return np.zeros(max(rows - 1, 0), dtype=bool)
     t = key.type
     if is_list(t):
-        return np.diff(_nested_ranks([key])) != 0
+        return np.diff(value_ranks([key])) != 0
     left, right = key.slice(0, rows - 1), key.slice(1)
     if pa.types.is_struct(t):
         differ = _any_differs(key.flatten(), rows)
@@ -298,3 +310,14 @@ def stable_order(by: Sequence[np.ndarray]) -> np.ndarray:
                 packed = (packed << width) | (values.astype(np.int64) - low)
             return np.sort((packed << place) | np.arange(rows), kind="stable") & ((1 << place) - 1)
     return np.lexsort(by[::-1])
+
+
+def dense_ranks(by: Sequence[np.ndarray]) -> np.ndarray:
+    """The rank of each row, from 0, in the order of the first of ``by``, then the next; int64 (rows). Equal rows have one rank."""
+    order = stable_order(by)
+    rises = np.zeros(len(order), dtype=np.int64)
+    for values in by:
+        rises[1:] |= np.diff(values[order]) != 0
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.cumsum(rises)
+    return found

@@ -1,9 +1,9 @@
-"""Values of columns as Python values that are equal, and sort, as Spark's values do.
+"""Values of columns as Python values that are equal where Spark finds the values equal.
 
 Times become numbers: Python compares two times of one zone by their local clock, which repeats an hour, and its calendar ends with
 the year 9999. Strings become bytes: Spark's strings may hold any bytes, and Python decodes only UTF-8.
 
-Example: the strings ``a`` and NULL have the values ``b"a"`` and None, and the sort keys ``(1, b"a")`` and ``(0,)``.
+Example: the strings ``a`` and NULL have the values ``b"a"`` and None.
 """
 
 from __future__ import annotations
@@ -40,23 +40,6 @@ def first_form(forms: tuple[pa.Scalar, ...], value_of: Callable[[pa.Scalar], obj
         except (OverflowError, ValueError):
             continue
     return value_of(forms[-1])
-
-
-def sort_keys(column: pa.Array | pa.ChunkedArray) -> list[tuple]:
-    """Sort keys of the values of a column: NULL sorts first and NaN last, arrays and structs element by element."""
-    return [_sort_key(value) for value in comparable(column)]
-
-
-def _sort_key(value: object) -> tuple:
-    if value is None:
-        return (0,)
-    if isinstance(value, dict):
-        return (1, tuple(map(_sort_key, value.values())))
-    if isinstance(value, list):
-        return (1, tuple(map(_sort_key, value)))
-    if isinstance(value, float) and value != value:
-        return (2,)
-    return (1, value)
 
 
 def with_leaves(t: pa.DataType, of_leaf: Callable[[pa.DataType], pa.DataType], nullable: bool = False) -> pa.DataType:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.columns.arrays import float_words
 from sparkcep.columns.blocks import Order
 from sparkcep.engine.arrange.groups import RowsByKey, group_rows, index_type
 from sparkcep.engine.arrange.held_columns import HeldColumn, is_null, taken
@@ -49,14 +50,6 @@ def _ascending(column: HeldColumn) -> list[np.ndarray]:
     if values.ndim == 2:  # a decimal: the high word is signed, the low word is not
         return [values[:, 1].copy(), values[:, 0] ^ _SIGN]
     return [float_words(values) if values.dtype.kind == "f" else values.astype(np.int64, copy=False)]
-
-
-def float_words(values: np.ndarray) -> np.ndarray:
-    """Returns int64 words that compare as Spark compares floating-point numbers."""
-    plain = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
-    plain[np.isnan(plain)] = np.nan  # one NaN, which is positive
-    bits = plain.view(np.int64)
-    return np.where(bits < 0, ~bits ^ _SIGN, bits)
 
 
 def texts(column: HeldColumn) -> pa.Array:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import null_marks, ranges, words
+from sparkcep.columns.arrays import float_words, null_marks, ordered_bits, ranges, words
 from sparkcep.columns.types import Type, type_of
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.errors import SEMANTIC, ClauseError, TooMuchStateError
@@ -375,7 +375,7 @@ class Moments:
     def values(self, moments: np.ndarray, missing: np.ndarray) -> pa.Array:
         """Returns moments as values of the type, NULL where they are ``missing`` or the type cannot hold them."""
         if type_of(self.type).is_float:
-            places = _sortable(moments).view(np.float64)
+            places = ordered_bits(moments).view(np.float64)
             found = pa.array((-places if self.descending else places) + 0.0).cast(self.type)  # 0.0, also of -0.0
         else:
             found = _whole_values(~moments if self.descending else moments, self.type)
@@ -384,12 +384,7 @@ class Moments:
 
 def _as_words(values: np.ndarray) -> np.ndarray:
     """Returns int64 that ascend as the values do."""
-    return _sortable((values + 0.0).view(np.int64)) if values.dtype.kind == "f" else values
-
-
-def _sortable(words: np.ndarray) -> np.ndarray:
-    """Turns the bits of floats into int64 that ascend as the floats do, and such int64 into bits."""
-    return np.where(words < 0, words ^ _TOP, words)
+    return float_words(values) if values.dtype.kind == "f" else values
 
 
 def _in_units(size: str, kind: str, t: Type | None) -> Fraction:

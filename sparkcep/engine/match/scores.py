@@ -10,7 +10,7 @@ from typing import NamedTuple, Union
 
 import numpy as np
 
-from sparkcep.columns.arrays import words
+from sparkcep.columns.arrays import float_words, words
 from sparkcep.columns.types import INT_BITS, Type, type_of
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
@@ -31,6 +31,7 @@ from sparkcep.engine.output.score_program import (
     operations,
 )
 from sparkcep.kernels.common.layout import E_ROWS
+from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Score, Scored, Term
 
 MISSING = np.iinfo(np.int64).min  # key of a score that is NULL or NaN: it ranks last
@@ -63,14 +64,14 @@ def scores_of(task: Task, chunk: Chunk, letters: np.ndarray) -> Scores | None:
     assert ranking is not None
     score = next((leaf.spec for leaf in task.plan.leaves if leaf.spec.kind == "score"), None)
     if score is not None:
-        return Sum.of_chunk(score, sum_tree(ranking, score.terms), chunk, letters, variables)
+        return Sum.of_chunk(score, sum_tree(ranking, score.terms), chunk, letters, task.plan)
     return Tree(ranking.scored, chunk, variables) if ranking.scored is not None else None
 
 
 class Sum:
     """A score that is one sum over the match's rows.
 
-    ``exact``: it is a sum of integers, in units of the smallest decimal place.
+    ``exact``: it is a sum of integers, in units of the smallest decimal place, perhaps less one number for all matches.
     """
 
     def __init__(self, score: Score, chunk: Chunk, variables: int, weights: np.ndarray, exact: bool) -> None:
@@ -78,14 +79,14 @@ class Sum:
         self.known = _known(score.terms, chunk, variables)
 
     @staticmethod
-    def of_chunk(score: Score, tree: tuple, chunk: Chunk, letters: np.ndarray, variables: int) -> Sum | None:
+    def of_chunk(score: Score, tree: tuple, chunk: Chunk, letters: np.ndarray, plan: Plan) -> Sum | None:
         """Returns the scores, None if the sums might differ from Spark's. ``tree`` says how the terms are added."""
-        terms, columns = score.terms, chunk.columns
+        terms, columns, variables = score.terms, chunk.columns, len(plan.variables)
         if is_floating(terms, columns):
             return Sum(score, chunk, variables, float_weights(terms, columns, variables, chunk.rows), False)
         if not keeps_types(terms, tree, columns, letters):
             return None
-        whole = whole_weights(terms, tree, columns, variables, chunk.rows, letters)
+        whole = whole_weights(terms, tree, columns, variables, chunk.rows, letters, plan.precision_loss, relative=score.parts == 1)
         return None if whole is None else Sum(score, chunk, variables, whole.astype(np.float64), True)
 
     def of(self, found: MatchBatch) -> np.ndarray | None:
@@ -237,6 +238,4 @@ def _missing(known: list[tuple[Term, np.ndarray]], found: MatchBatch) -> np.ndar
 
 def _ordered(scores: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """Returns int64 keys in the order of floating scores. Scores that are missing or NaN come first."""
-    bits = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
-    keys = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
-    return np.where(missing | np.isnan(scores), MISSING, keys)
+    return np.where(missing | np.isnan(scores), MISSING, float_words(scores))

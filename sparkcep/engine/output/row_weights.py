@@ -5,16 +5,17 @@ Rankings and the score column use them.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, words
-from sparkcep.columns.types import BIGINT, INT_BITS, MAX_DIGITS, TINYINT, Type, type_of
+from sparkcep.columns.arrays import null_marks, whole_numbers, words
+from sparkcep.columns.types import BIGINT, INT_BITS, MAX_DIGITS, MAX_WORD_DIGITS, TINYINT, Type, type_of
 from sparkcep.engine.output import gather
 from sparkcep.engine.output.score_program import Interval, common_type, fits, interval_of_values, sum_type
 from sparkcep.plan.facts import plain_sum
@@ -64,7 +65,9 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
         added = np.ones(rows)
         if column:
             t = type_of(columns[column].type)
-            added = words(columns[column]) / 10**t.scale if t.scale else words(columns[column]).astype(np.float64)
+            values = words(columns[column]) if t.is_float else whole_numbers(columns[column])
+            values = values.astype(object) if t.scale > MAX_WORD_DIGITS else values  # int64 does not hold the divisor
+            added = (values / 10**t.scale if t.scale else values).astype(np.float64)
             added = np.where(null_marks(columns[column]) == 1, 0.0 if kind == "sum" else np.nan, added)
         for v in range(variables):
             if mask == -1 or mask >> v & 1:
@@ -73,12 +76,15 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
 
 
 def whole_weights(
-    terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray
+    terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray, precision_loss: bool, *, relative: bool
 ) -> np.ndarray | None:
     """Returns integer weights in units of the smallest decimal place. int64 (variables, rows).
 
     The weight of a NULL, and of a row that no variable of the term may take, is 0. ``tree`` says how the terms are added.
-    ``letters`` has the variables that each row may be.
+    ``letters`` has the variables that each row may be, and ``precision_loss`` says whether long decimals lose digits.
+
+    With ``relative`` all sums of matches may be less by one number. Every match has exactly one row of a term of kind ``row``, so the
+    values of such a term are counted from the smallest one. Differences of large values, such as times, then are small sums.
 
     Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark
     may round their sum.
@@ -86,24 +92,49 @@ def whole_weights(
     types = [_type(term, columns) for term in terms]
     if any(t.is_float or not t.is_number for t in types):
         return None
-    scale = max((t.scale for t in types), default=0)
-    lost = max(0, scale - _kept_places(tree, types)[1])
+    kept = _kept_places(tree, types, precision_loss)[1]
+    found = [_whole_values(term, columns, rows, letters) for term in terms]
+    scale, largest = max((places for _, places, _ in found), default=0), 0
     out = np.zeros((variables, rows), dtype=np.int64)
-    for (mask, column, sign, _), t in zip(terms, types):
-        unit = 10 ** (scale - t.scale)
-        own = np.ones(rows, dtype=bool)
-        own[: len(letters)] = letters & mask != 0
-        values = np.where(own & (null_marks(columns[column]) == 0), words(columns[column]), 0) if column else own.astype(np.int64)
+    for (mask, _, sign, kind), (values, places, there) in zip(terms, found):
+        unit = 10 ** (scale - places)
+        if places > kept and int(np.gcd.reduce(values)) % 10 ** (places - kept):
+            return None
+        if relative and kind == "row" and there.any():
+            least, most = int(values[there].min()), int(values[there].max())
+            largest += max(abs(least), abs(most))
+            if largest >= 1 << 62:  # a sum of BIGINTs might leave its type
+                return None
+            values = np.where(there, values - least, 0)
         if rows and max(abs(int(values.max())), abs(int(values.min()))) * unit * len(terms) >= 1 << 60:
             return None
+        values = values.astype(np.int64)
         if values.any():  # then the unit fits int64
             values = unit * values
-        if lost and int(np.gcd.reduce(values)) % 10**lost:
-            return None
         for v in range(variables):
             if mask == -1 or mask >> v & 1:
                 out[v] += sign * values
     return out
+
+
+def _whole_values(term: Term, columns: dict[str, pa.Array], rows: int, letters: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+    """Returns what each row adds to a term as whole numbers, their decimal places, and which rows have a value.
+
+    The numbers are int64, or Python's integers if one of them does not fit. Zeros after the last digit of all of these are left out.
+    """
+    own = np.ones(rows, dtype=bool)
+    own[: len(letters)] = letters & term.mask != 0
+    if not term.column:
+        return own.astype(np.int64), 0, own
+    column = columns[term.column]
+    own &= null_marks(column) == 0
+    values, places = np.where(own, whole_numbers(column), 0), type_of(column.type).scale
+    if values.dtype == object:
+        shared, given = reduce(math.gcd, values.tolist(), 0), places
+        while places and shared and shared % 10 ** (given - places + 1) == 0:
+            places -= 1
+        values = values // 10 ** (given - places)
+    return values, places, own
 
 
 def _rows(columns: dict[str, pa.Array]) -> int:
@@ -171,17 +202,17 @@ def _signs(tree: tuple) -> list[int]:
     return [-1 if tree[0] == "neg" or (tree[0] == "-" and i) else 1 for i in range(len(tree) - 1)]
 
 
-def _result_type(operation: str, types: Sequence[Type]) -> Type:
+def _result_type(operation: str, types: Sequence[Type], precision_loss: bool) -> Type:
     """Returns Spark's type of an operation on operands of these types."""
-    return reduce(common_type if operation == "coalesce" else sum_type, types)
+    return reduce(common_type if operation == "coalesce" else partial(sum_type, precision_loss=precision_loss), types)
 
 
-def _kept_places(tree: tuple, types: list[Type]) -> tuple[Type, int]:
+def _kept_places(tree: tuple, types: list[Type], precision_loss: bool) -> tuple[Type, int]:
     """Returns the type of a sum of terms of these types, and how many decimal places it keeps: Spark may round its parts."""
     if tree[0] == "leaf":
         return types[tree[1]], MAX_DIGITS
-    parts, kept = zip(*(_kept_places(part, types) for part in tree[1:]))
-    t = _result_type(tree[0], parts)
+    parts, kept = zip(*(_kept_places(part, types, precision_loss) for part in tree[1:]))
+    t = _result_type(tree[0], parts, precision_loss)
     return t, min(*kept, t.scale if t.scale < max(part.scale for part in parts) else MAX_DIGITS)
 
 
@@ -192,17 +223,17 @@ class TypeRangeError(Exception):
 class MatchScores:
     """Computes the scores of listed matches as Spark does.
 
-    Floating sums are added in row order, integers overflow like their types, and decimals of more than 38 digits are rounded. A
-    score is an average over ``parts`` objectives. ``tree`` says how the terms are added.
+    Floating sums are added in row order, integers overflow like their types, and decimals of more than 38 digits are rounded
+    (``precision_loss``). A score is an average over ``parts`` objectives. ``tree`` says how the terms are added.
     """
 
-    def __init__(self, terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool) -> None:
+    def __init__(self, terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, parts: int, ansi: bool, precision_loss: bool) -> None:
         self.terms = terms
         self.weights = float_weights(terms, columns, variables, _rows(columns)) if is_floating(terms, columns) else None
         if self.weights is None:
-            self.whole, t = _adder(tree, [_type(term, columns) for term in terms], ansi)
+            self.whole, t = _adder(tree, [_type(term, columns) for term in terms], ansi, precision_loss)
             self.averaged = parts > 1 and t.is_integer  # Spark divides BIGINTs as DOUBLEs
-        self.values = [words(columns[term.column]).astype(object) if term.column else 1 for term in terms]
+        self.values = [whole_numbers(columns[term.column]).astype(object) if term.column else 1 for term in terms]
         self.there = [null_marks(columns[term.column]) == 0 if term.column else None for term in terms]
 
     def of(self, rows: Sequence[int], labels: Sequence[int]) -> float | int | None:
@@ -236,7 +267,7 @@ class MatchScores:
         return 0 if self.weights is not None else sum(values[row] for row in known)
 
 
-def _adder(tree: tuple, types: list[Type], ansi: bool) -> tuple[Callable[[Sequence[int]], int], Type]:
+def _adder(tree: tuple, types: list[Type], ansi: bool, precision_loss: bool) -> tuple[Callable[[Sequence[int]], int], Type]:
     """Returns the function that adds terms as Spark does, and the type of the sum. Decimals are in units of their last place.
 
     Args:
@@ -244,12 +275,13 @@ def _adder(tree: tuple, types: list[Type], ansi: bool) -> tuple[Callable[[Sequen
         types: the types of the terms.
         ansi: whether the function raises TypeRangeError if a sum of less than 64 bits overflows its type. For other sums Spark
             raises an error if it computes the score.
+        precision_loss: whether decimals of more than 38 digits lose digits after the point.
     """
     if tree[0] == "leaf":
         number, t = tree[1], types[tree[1]]
         return (operator.itemgetter(number) if ansi or not t.is_integer else lambda terms: _wrapped(terms[number], INT_BITS[t.kind])), t  # a SUM may wrap
-    parts, of = zip(*(_adder(part, types, ansi) for part in tree[1:]))
-    t, scale = _result_type(tree[0], of), max(own.scale for own in of)
+    parts, of = zip(*(_adder(part, types, ansi, precision_loss) for part in tree[1:]))
+    t, scale = _result_type(tree[0], of, precision_loss), max(own.scale for own in of)
     units, unit = [sign * 10 ** (scale - own.scale) for sign, own in zip(_signs(tree), of)], 10 ** (scale - t.scale)
     bits = INT_BITS.get(t.kind, 64)
     unlimited = t.kind == "decimal" or (ansi and bits == 64)

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sparkcep.columns.types import INT_BITS, Type, adjusted, decimal_of, wider
+from sparkcep.columns.types import INT_BITS, Type, adjusted, bounded, decimal_of, wider
 from sparkcep.kernels.topk import score_program as kernels
 
 EXACT = 1 << 53  # smaller integers are exact in floating arithmetic
@@ -153,13 +153,16 @@ def keeps_scale(types: list[Type]) -> bool:
     return max(t.precision - t.scale for t in widened) + scale + len(types) <= 38
 
 
-def sum_type(a: Type, b: Type) -> Type:
-    """Returns Spark's type of a sum of two integers or decimals. Beyond 38 digits it loses decimal places, but keeps six."""
+def sum_type(a: Type, b: Type, precision_loss: bool) -> Type:
+    """Returns Spark's type of a sum of two integers or decimals.
+
+    With ``precision_loss`` a sum beyond 38 digits loses decimal places, but keeps six.
+    """
     if a.is_integer and b.is_integer:
         return max(a, b, key=lambda t: INT_BITS[t.kind])
     a, b = decimal_of(a), decimal_of(b)
     digits, scale = max(a.precision - a.scale, b.precision - b.scale) + 1, max(a.scale, b.scale)
-    return adjusted(digits + scale, scale)
+    return (adjusted if precision_loss else bounded)(digits + scale, scale)
 
 
 def common_type(a: Type, b: Type) -> Type:

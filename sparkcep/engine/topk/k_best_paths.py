@@ -148,6 +148,7 @@ class _Automaton(NamedTuple):
         start: the node that replaces node 0 as the target of edges that lead back to it, or 0.
         variables: the number of variables.
         longest: the most rows of a match, -1 without a limit.
+        most: the most rows of each variable in a match, -1 without a limit. int64 (variables).
     """
 
     net: b.KBestNet
@@ -155,6 +156,7 @@ class _Automaton(NamedTuple):
     start: int
     variables: int
     longest: int
+    most: np.ndarray
 
 
 @functools.lru_cache(maxsize=64)
@@ -189,12 +191,14 @@ def _automaton(first_bytes: bytes, edge_bytes: bytes) -> _Automaton:
     order = order[np.argsort(variable[order], kind="stable")].astype(np.int64)
     variables = int(variable.max(initial=0)) + 1
     by_first = np.searchsorted(variable[order], np.arange(variables + 1)).astype(np.int64)
-    longest = _longest(source[taking], target[taking], nodes + 1)
+    sources, targets, taken = source[taking], target[taking], variable[taking]
+    longest = _longest(sources, targets, np.ones(len(taken), dtype=np.int64), nodes + 1)
+    most = np.array([longest if longest >= 0 else _longest(sources, targets, (taken == v).astype(np.int64), nodes + 1) for v in range(variables)])
     none = np.empty(0, dtype=np.int64)
     net = b.KBestNet(by_first, order, source.astype(np.int64), target.astype(np.int64), opens, accepts, none, none)
-    for array in (*net, number):
+    for array in (*net, number, most):
         array.flags.writeable = False
-    return _Automaton(net, number, start, variables, longest)
+    return _Automaton(net, number, start, variables, longest, most)
 
 
 class _Task:
@@ -231,7 +235,7 @@ class _Task:
             keyed[0] = 0  # no row comes before a first row
             for node in np.flatnonzero(keyed):
                 lists[node] = max(int(left[node].max(initial=-1)), int(right[source == node].max(initial=-1))) + 1
-        self.number, self.variables, self.longest = automaton.number, automaton.variables, automaton.longest
+        self.number, self.variables, self.longest, self.most = automaton.number, automaton.variables, automaton.longest, automaton.most
         self.lists = 1 + int(lists.sum())
         self.net = automaton.net._replace(base=1 + np.cumsum(lists) - lists, keyed=keyed)
         self.keys = (np.ascontiguousarray(left), np.ascontiguousarray(right))
@@ -240,7 +244,9 @@ class _Task:
 
     def run_integers(self, letters: np.ndarray, weights: np.ndarray, k: int) -> Ranked:
         largest = max(abs(int(weights.min(initial=0))), abs(int(weights.max(initial=0))))
-        size = largest * self.longest_in(self.rows)  # an upper bound of all sums
+        size: float = largest * self.longest_in(self.rows)  # an upper bound of all sums
+        if size >= 2**53:
+            size = min(size, self._largest_sum(weights))
         if size < 2**53:  # sums of floats are exact, and the float kernels are compiled anyway
             found = self._run(letters, weights.astype(np.float64), k, 0.0)
             return Ranked(found.window, found.score.astype(np.int64), found.offsets, found.rows, found.edges, found.builds)
@@ -282,6 +288,16 @@ class _Task:
             np.add.reduceat(f, firsts.offsets[:-1]) > 0 if len(f) else np.zeros(0, dtype=bool) for f in flags
         )
         return united([found, _chosen(firsts, any_nan | (any_up & any_down), np.nan)], k)
+
+    def _largest_sum(self, weights: np.ndarray) -> float:
+        """Returns an upper bound of all sums by the rows of each variable.
+
+        A variable that occurs once in a match adds the weight of one row, such as a time in microseconds.
+        """
+        sizes = np.abs(weights[: self.variables].astype(np.float64))
+        rows = np.where(self.most < 0, self.rows, np.minimum(self.most, self.rows))
+        of_variables = np.minimum(rows * sizes.max(axis=1, initial=0.0), sizes.sum(axis=1))
+        return (1.0 + 1e-9) * float(of_variables.sum())  # floating sums are rounded
 
     def longest_in(self, rows: int) -> int:
         return rows if self.longest < 0 else min(rows, self.longest)
@@ -465,12 +481,12 @@ def _dense(keys: Keys, source: np.ndarray, nodes: int, starts: np.ndarray) -> tu
     return left, right
 
 
-def _longest(source: np.ndarray, target: np.ndarray, nodes: int) -> int:
-    """Returns the most rows of a match, -1 if the automaton has a cycle."""
+def _longest(source: np.ndarray, target: np.ndarray, cost: np.ndarray, nodes: int) -> int:
+    """Returns the largest cost of a path, -1 if a cycle has a cost. ``cost`` has that of each edge, at least 0. int64 (edges)."""
     best = np.zeros(nodes, dtype=np.int64)
     for _ in range(nodes + 1):
         new = best.copy()
-        np.maximum.at(new, target, best[source] + 1)
+        np.maximum.at(new, target, best[source] + cost)
         if (new == best).all():
             return int(best.max())
         best = new

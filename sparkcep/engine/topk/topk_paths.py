@@ -237,7 +237,8 @@ class TopkPaths(Rankings):
     def _listed_best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
         """Finds the best matches by going through all matches. It holds as few of them as possible."""
         top, failures = self.ranking.top, self.task.failures
-        scores = MatchScores(self.ranking.terms, sum_tree(self.ranking, self.ranking.terms), chunk.columns, len(self.task.plan.variables), _parts(self.task), self.task.plan.ansi)
+        terms, plan = self.ranking.terms, self.task.plan
+        scores = MatchScores(terms, sum_tree(self.ranking, terms), chunk.columns, len(plan.variables), _parts(self.task), plan.ansi, plan.precision_loss)
         groups: dict[tuple[int, int], list[tuple]] = {}
         held = 0
         for number, (part, rows, labels) in enumerate(match for found in listed(self.listing(), chunk) for match in found.each()):
@@ -245,7 +246,7 @@ class TopkPaths(Rankings):
                 score = scores.of(rows, labels)
             except TypeRangeError:
                 raise failures.score(rows[0], chunk.columns) from None
-            for window in [0] if sliding is None else held_by(self.task.plan, chunk, sliding, part, rows, labels):
+            for window in [0] if sliding is None else held_by(plan, chunk, sliding, part, rows, labels):
                 group = groups.setdefault((part, window), [])
                 group.append((score is None, 0 if score is None else -score, tuple(rows), number, tuple(labels)))
                 held += _held([group[-1]])
@@ -270,8 +271,9 @@ def _parts(task: Task) -> int:
 
 
 def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray | None:
-    """Returns what each row adds to the score for each variable. int64 or float64 (variables, rows).
+    """Returns what each row adds to the score for each variable, perhaps less one number for all matches.
 
+    int64 or float64 (variables, rows).
     Returns None if the sums might differ from Spark's.
     """
     terms, count = task.plan.ranking.terms, len(task.plan.variables)
@@ -280,7 +282,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
     tree = sum_tree(task.plan.ranking, terms)
     if not keeps_types(terms, tree, chunk.columns, letters):
         return None
-    weights = whole_weights(terms, tree, chunk.columns, count, chunk.rows, letters)
+    weights = whole_weights(terms, tree, chunk.columns, count, chunk.rows, letters, task.plan.precision_loss, relative=_parts(task) == 1)
     if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
         return None
     return weights

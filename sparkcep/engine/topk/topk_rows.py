@@ -81,7 +81,7 @@ class TopkRows(Rankings):
         self.task.ran.add(SEQUENCES)
         values = common_values(self.task.prepared.strategy.far, sum(1 << v for v in self.variables), chunk)
         if self.ranking.moving or values is not None and within is None:
-            return self._of_groups(chunk, sliding, letters, weights, values, ends, left_out)
+            return self._of_groups(chunk, sliding, letters, weights, values, ends, within, left_out)
         found = []
         for span in self.spans(chunk, sliding):
             try:
@@ -100,7 +100,7 @@ class TopkRows(Rankings):
 
     def _of_groups(
         self, chunk: Chunk, sliding: Slides | None, letters: np.ndarray, weights: dict[int, np.ndarray], values: dict[int, np.ndarray] | None, ends: np.ndarray,
-        left_out: np.ndarray,
+        within: tuple[np.ndarray, np.ndarray] | None, left_out: np.ndarray,
     ) -> list[Best] | None:
         """Returns the best matches of all partitions and windows from searches of groups of rows, None if a score may be NULL.
 
@@ -109,14 +109,15 @@ class TopkRows(Rankings):
         whole = Unfolded.in_windows(self.task.plan, chunk, sliding, letters)
         groups = (whole if values is None else whole.by_values(values)).having([1 << v for v in self.variables])
         far = None if values is not None else Far.of(self.task.prepared.strategy.far, chunk.columns)
-        windows, parts = groups.ends(ends), []
+        windows, until, parts = groups.ends(ends), None if within is None else groups.ends(within[0]), []
         for some in [groups.letters] if far is None else far.part(groups.rows).apart(groups.letters):
             for order in self.orders:
                 try:
                     found = top_sequences(
                         self._tree(order), sum((some >> v & 1) << j for j, v in enumerate(order.variables)),
                         np.array([weights[v][groups.rows] for v in order.variables]), self.ranking.top, groups.offsets[:-1], groups.offsets[1:],
-                        inside=Inside(order.same, order.inside, windows), max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
+                        ends=until, inside=Inside(order.same, order.inside, windows), max_steps=self.task.limits.max_steps,
+                        max_bytes=self.task.limits.max_state_bytes,
                     )  # fmt: skip
                 except TooMuchStateError:
                     return None  # these may be as many as all matches

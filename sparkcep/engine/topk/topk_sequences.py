@@ -147,10 +147,10 @@ class TopkSequences(TopkSides):
         ]  # fmt: skip
         try:
             found = JoinedMatches.in_order(list(self._of_groups(len(groups.of))))
-        except TooMuchStateError:
-            raise self.task.failures.state(int(groups.rows[0]), chunk.columns, LESS) from None
-        except NotJoinedError:
-            return None
+        except TooMuchStateError as error:
+            raise self.task.failures.state(int(groups.rows[groups.offsets[error.args[0]]]), chunk.columns, LESS) from None
+        except (NotJoinedError, OverflowError):
+            return None  # the matches that may be read do not determine the best, or their sums are too large
         of = groups.of[found.group]
         return [Best(matches_of(groups.parts[of], found.size, found.labels.astype(np.uint8), found.rows), groups.numbers[of])]
 
@@ -204,13 +204,17 @@ class TopkSequences(TopkSides):
     def _ranked(self, numbers: np.ndarray, asked: np.ndarray, side: int, depth: int) -> Iterator[tuple[np.ndarray, Ranked]]:
         """Yields the best ``depth`` matches of a sequence in the groups ``numbers[asked]``, for some of these at a time.
 
-        The windows of the matches are counted among the groups of the time. Their rows are places.
+        The windows of the matches are counted among the groups of the time. Their rows are places. Raises TooMuchStateError with
+        the number of the group that needs too much.
         """
         stream, offsets = self.streams[side], self.groups[side].offsets
         low, sizes = offsets[numbers], offsets[numbers + 1] - offsets[numbers]
         if stream.links.far.tests or stream.backs is not None:
             for i in asked.tolist():
-                found = self._ranked_alone(stream.part(slice(int(low[i]), int(low[i] + sizes[i]))), depth)
+                try:
+                    found = self._ranked_alone(stream.part(slice(int(low[i]), int(low[i] + sizes[i]))), depth)
+                except TooMuchStateError:
+                    raise TooMuchStateError(int(numbers[i])) from None
                 if found is not None:
                     yield np.array([i]), replace(found, rows=found.rows + low[i])
             return
@@ -218,10 +222,17 @@ class TopkSequences(TopkSides):
         for at in np.split(asked, np.flatnonzero(np.diff(batch)) + 1):
             places, ends = ranges(low[at], sizes[at]), np.cumsum(sizes[at])
             own = stream.chosen(slice(int(places[0]), int(places[-1]) + 1) if len(places) and places[-1] - places[0] == len(places) - 1 else places)
-            found = top_matches(
-                own.links.first, own.links.edges, own.letters, own.weights, depth, ends - sizes[at], ends, heads=np.ones(len(at), dtype=bool),
-                keys=own.links.keys, max_bytes=self.task.limits.max_state_bytes,
-            )
+            try:
+                found = top_matches(
+                    own.links.first, own.links.edges, own.letters, own.weights, depth, ends - sizes[at], ends, heads=np.ones(len(at), dtype=bool),
+                    keys=own.links.keys, max_bytes=self.task.limits.max_state_bytes,
+                )
+            except TooMuchStateError:
+                if len(at) == 1:
+                    raise TooMuchStateError(int(numbers[at[0]])) from None
+                for half in np.array_split(at, 2):  # each may need less than the limit
+                    yield from self._ranked(numbers, half, side, depth)
+                continue
             yield at, replace(found, rows=places[found.rows])
 
     def _ranked_alone(self, stream: _SequencePlaces, depth: int) -> Ranked | None:

@@ -118,6 +118,8 @@ class TopkSides(Rankings):
         for span in self.spans(chunk, sliding):
             try:
                 best = self._of_partition(span, [stream.part(span.rows) for stream in streams], ends[0, span.rows] - span.low)
+            except OverflowError:
+                return None  # the sums are too large
             except TooMuchStateError:
                 raise self.task.failures.state(span.low, chunk.columns, LESS) from None
             except TooManyStepsError:
@@ -247,8 +249,10 @@ class TopkSides(Rankings):
             return None
         out = []
         for side, (terms, rising) in enumerate(zip(self.score.sides, self.rising)):
-            tree = plain_sum([term.sign for term in terms]) if terms else None
-            own = whole_weights(terms, tree, columns, count, rows, letters) if tree is not None else np.zeros((count, rows), dtype=np.int64)
+            own: np.ndarray | None = np.zeros((count, rows), dtype=np.int64)
+            if terms:
+                tree = plain_sum([term.sign for term in terms])
+                own = whole_weights(terms, tree, columns, count, rows, letters, self.task.plan.precision_loss, relative=False)
             if own is None:
                 if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # these sums are rounded in another order than Spark's

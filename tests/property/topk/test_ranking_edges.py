@@ -185,6 +185,47 @@ def test_sums_of_decimals_that_spark_rounds(monkeypatch):
     assert matches("A B", "PREF MAX (A.v + B.v)", 1, [("", 1 << 62), ("A", 1), ("B", 1)], {"v": WHOLE}) == [[1, 2]]
 
 
+def test_sums_of_decimals_keep_their_places_without_precision_loss(monkeypatch):
+    """spark.sql.decimalOperations.allowPrecisionLoss = false."""
+    exact, kind, rows = Settings(precision_loss=False), {"v": pa.decimal128(38, 18)}, [("A", Decimal("1E-18")), ("A", Decimal("4E-18")), ("B", Decimal(0))]
+    assert matches("A B", "PREF MAX (A.v + B.v)", 2, [*rows, ("A", None), ("B", None)], kind, settings=exact) == [[1, 2], [0, 2]]
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    assert matches("A B", "PREF MAX (A.v + B.v)", 2, rows, kind, settings=exact) == [[1, 2], [0, 2]]
+
+
+def test_decimals_beyond_64_bits(monkeypatch):
+    """A DECIMAL(38, 18) of 10 is 10**19 units of its last place."""
+    kind = {"v": pa.decimal128(38, 18), "w": REAL}
+    long = [("A", Decimal("10.000000000000000001"), 0.0), ("A", Decimal(10), 0.0), ("B", Decimal("12.5"), 1.0), ("B", Decimal("-1E19"), 3.0)]
+    assert matches("A B", "PREF MIN (B.v - A.v)", 4, long, kind) == [[0, 3], [1, 3], [0, 2], [1, 2]]  # 17 places are left
+    assert matches("A B", "PREF MAX (SUM(A.v)) AND MAX (B.w)", 1, long, kind) == [[0, 3]]
+    assert matches("A B", "PREF MAX (A.v + B.w)", 2, [*long, ("", Decimal("9E19"), 0.0)], kind) == [[0, 3], [1, 3]]
+    assert matches("A B", "PREF MAX (A.v + B.w)", 1, [("A", Decimal("0.5"), 0.0), ("B", Decimal(0), 1.0)], {"v": pa.decimal128(38, 20), "w": REAL}) == [[0, 1]]
+    assert all_come("A & B", "PREF MIN (B.v - A.v)", long, kind)
+    assert all_come("A B", "PREF MIN (B.v - A.v)", long, kind, link={"B": "B.v < A.w"})
+    # digits that all values lack are left out, so that matches are not listed
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    prices = [("A", Decimal("10.25")), ("A", Decimal(10)), ("B", Decimal("12.5")), ("", Decimal("1E-18"))]
+    assert matches("A B", "PREF MAX (B.v - A.v)", 2, prices, {"v": pa.decimal128(38, 18)}) == [[1, 2], [0, 2]]
+
+
+@pytest.mark.parametrize("unit", [10**6, 10**9])
+def test_differences_of_times_are_not_listed(unit, monkeypatch):
+    """Of 1,500 times as microseconds, the sum of all would leave 64 bits. Two times as nanoseconds do."""
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    rows = [("ACB"[i % 3], (1_700_000_000 + i * i) * unit) for i in range(1500)]
+    assert matches("A C* B", "PREF MIN (B.v - A.v)", 2, rows, {"v": WHOLE}) == [[0, 1, 2], [0, 2]]
+    assert matches("A B", "PREF MAX (B.v - A.v) AND MIN (COUNT(*))", 1, rows, {"v": WHOLE}) == [[0, 1499]]
+
+
+def test_sides_with_large_values():
+    """Such a value is not the weight of each row of a match."""
+    rows = [("ACB"[i % 3], 1_700_000_000_000_000 + 1000 * i * i) for i in range(1500)]
+    assert matches("(A C*) & B", "PREF MIN (B.v - A.v)", 2, rows, {"v": WHOLE}) == [[2, 1497], [2, 1497, 1498]]
+    rows = [("A", 1 << 52), *[("A", -i) for i in range(1, 2000)], ("B", 0)]
+    assert matches("A+ & B", "PREF MAX (SUM(A.v)) AND MAX (B.v)", 1, rows, {"v": WHOLE}) == [[0, 2000]]
+
+
 @pytest.mark.parametrize("pattern", ["A B C", "A & B & C"])
 def test_products_that_are_infinite(pattern):
     rows = [("A", 1e200), ("A", 1.0), ("B", 1e200), ("B", 1.0), ("C", 0.0), ("C", 2.0)]

@@ -19,6 +19,7 @@ from sparkcep.compiler.searches import (
     PROXIES,
     SEQUENCES,
     SIDES,
+    STREAMS,
     WALK,
 )
 from sparkcep.engine.core.effort import Limits
@@ -102,15 +103,21 @@ def test_a_runaway_query_ends(name):
     assert raised.value.__notes__ == [engine]
 
 
-def test_a_partition_of_windows_that_sequences_move_is_named():
-    """Its rows are counted once for each window. Only the second of three partitions has matches."""
-    clause = f"MATCH_SCORE() AS s {ANY} SEQUENCE S AS (A B) WITHIN 80000 UPDATE 50000 PREF MAX (A.v + B.v) PATTERN (S) WINDOW 100000 SLIDE 50000 TOP 100000 DEFINE A AS v > 0, B AS v > 0"
-    plan = without_catching(make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES {clause}")))
+OF_SEQUENCES = {
+    PATHS: "SEQUENCE S AS (A B) WITHIN 80000 UPDATE 50000 PREF MAX (A.v + B.v) PATTERN (S) WINDOW 100000 SLIDE 50000 TOP 100000",
+    STREAMS: "SEQUENCE S1 AS (A+) PREF MAX (SUM(v)) SEQUENCE S2 AS (B) PREF MAX (B.v) PATTERN (S1 S2) WINDOW 100000 SLIDE 50000 PREF SEQUENCES COMBINE BY MIN TOP 9000",
+}
+
+
+@pytest.mark.parametrize("search", OF_SEQUENCES)
+def test_the_partition_is_named_whose_sequences_have_too_many_matches(search):
+    """Its rows are counted once for each window, or searched together with others. The other partitions have few matches."""
+    plan = without_catching(make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES MATCH_SCORE() AS s {ANY} {OF_SEQUENCES[search]} DEFINE A AS v > 0, B AS v > 0")))
     values = {"k": [row // ROWS for row in range(3 * ROWS)], "t": list(range(3 * ROWS)), "v": [row * 7919 % 1009 for row in range(3 * ROWS)]}
     columns = {column: pa.array(values[sql.rpartition(".")[2]]) for column, sql in plan.inputs if column != LETTERS}
-    columns[LETTERS] = pa.array([0b11 if k == 1 else 0 for k in values["k"]], pa.int8())
+    columns[LETTERS] = pa.array([0b11 if k == 1 or row % ROWS < 3 else 0 for row, k in enumerate(values["k"])], pa.int8())
     engine = engine_for(prepare(plan, pa.table(columns).schema), limits=Limits(**BYTES))
-    assert engine.prepared.strategy.search == PATHS
+    assert engine.prepared.strategy.search == search
     with pytest.raises(MatchRuntimeError, match="STATE_LIMIT.*k = 1 "):
         list(match_batches(engine, pa.table(columns).to_batches()))
 

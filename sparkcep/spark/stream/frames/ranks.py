@@ -7,14 +7,15 @@ share a window, and thus their keys, are all matches to rank. Ranking needs no s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
-from sparkcep.columns.comparable import in_utc, sort_keys, with_leaves
+from sparkcep.columns.arrays import dense_ranks, flat, null_marks, value_ranks
+from sparkcep.columns.comparable import in_utc, with_leaves
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ListChanges
 from sparkcep.plan.scope import AFTER, BEFORE, RANK
@@ -32,33 +33,20 @@ def best(rows: pa.Table, top: int, descending: tuple[bool, ...]) -> pa.Table:
     The last columns are the ranking columns. ``descending`` says of each whether it descends: then NULL is last, otherwise first.
     """
     count = len(descending)
-    places = [_places(rows.column(rows.num_columns - count + i), down) for i, down in enumerate(descending)]
-    keys = list(zip(*places, strict=True))
-    rank = {key: number for number, key in enumerate(sorted(set(keys)), 1)}
-    kept = [i for i, key in enumerate(keys) if rank[key] <= top]
-    given = _in_utc(rows.select(range(rows.num_columns - count)).take(pa.array(kept, pa.int64())))
-    return given.append_column(RANK, pa.array([rank[keys[i]] for i in kept], pa.int32()))
+    by = []
+    for i, down in enumerate(descending):
+        column = flat(rows.column(rows.num_columns - count + i))
+        found = value_ranks([column])  # 0 for NULL
+        by += [null_marks(column), -found] if down else [found]
+    rank = dense_ranks(by) + 1
+    kept = np.flatnonzero(rank <= top)
+    given = _in_utc(rows.select(range(rows.num_columns - count)).take(pa.array(kept)))
+    return given.append_column(RANK, pa.array(rank[kept], pa.int32()))
 
 
 def _in_utc(rows: pa.Table) -> pa.Table:
     """Returns the rows with their times in UTC. Spark sends them in the session's zone, but does not take them back in it."""
     return rows.cast(pa.schema([field.with_type(with_leaves(field.type, in_utc)) for field in rows.schema]))
-
-
-def _places(column: pa.ChunkedArray, down: bool) -> list[tuple]:
-    """Returns sort keys for the values."""
-    keys = sort_keys(column)
-    return [(null, _Down(key)) for null, key in zip(column.is_null().to_pylist(), keys, strict=True)] if down else keys
-
-
-@dataclass(frozen=True)
-class _Down:
-    """A sort key in descending order."""
-
-    place: tuple
-
-    def __lt__(self, other: _Down) -> bool:
-        return other.place < self.place
 
 
 def ranked(plan: Plan, rows: str, ask: Callable[[str], DataFrame]) -> DataFrame:
