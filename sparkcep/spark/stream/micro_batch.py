@@ -176,7 +176,7 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: Beside = (
 
     ``beside``: the tables that are read in addition, as (name, Arrow stream). If they change, a new engine replaces the old one.
     """
-    kept = _engines(plan, schema, ordered)
+    kept = _engines(plan, schema, ordered, tuple(name for name, _ in beside))
     engine = kept.get(beside)
     if engine is None:
         kept.clear()  # before the new engine is built, because the tables may be large
@@ -185,8 +185,11 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: Beside = (
 
 
 @functools.lru_cache(maxsize=16)
-def _engines(plan: str, schema: pa.Schema, ordered: int) -> dict[Beside, KeyedStream]:
-    """Returns the dictionary for the last engine of a plan, with the tables that it has read."""
+def _engines(plan: str, schema: pa.Schema, ordered: int, names: tuple[str, ...]) -> dict[Beside, KeyedStream]:
+    """Returns the dictionary for the last engine of a plan, with the tables that it has read.
+
+    ``names``: the names of the tables. A report needs none of them to read states, and its engine does not replace that of a task.
+    """
     return {}
 
 
