@@ -35,6 +35,13 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
         ) from error
 
 
+def contiguous(table: pa.Table) -> pa.Table:
+    """The table with one contiguous array for each column, see :func:`flat`."""
+    if all(column.num_chunks == 1 for column in table.columns):
+        return table
+    return pa.Table.from_arrays([flat(column) for column in table.columns], schema=table.schema)
+
+
 def row_bytes(column: pa.Array) -> np.ndarray:
     """Approximate size of each value in bytes, int64 (rows)."""
     t = column.type

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import ranges
+from sparkcep.columns.arrays import contiguous, ranges
 from sparkcep.columns.types import type_of
 from sparkcep.compiler import searches as s
 from sparkcep.compiler.conditions.bytecode import compile_conditions
@@ -188,7 +188,7 @@ class OpenPartitions:
         if at is not None:
             came = places >= kept.num_rows
             places[came] = kept.num_rows + at[places[came] - kept.num_rows]
-        table = pa.concat_tables([kept, rows.select(self.schema.names)]).combine_chunks().take(pa.array(places)).combine_chunks()
+        table = contiguous(contiguous(pa.concat_tables([kept, rows.select(self.schema.names)])).take(pa.array(places)))
         offsets = np.concatenate([[0], np.cumsum(old + sizes)])
         return Chunk(table, columns_of(table, self.task.prepared.input_schema.names), offsets, state.positions, going), state
 

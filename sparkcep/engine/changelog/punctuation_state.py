@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import contiguous, flat, null_marks, words
 from sparkcep.engine.changelog.input_changes import PUNCTUATE
 from sparkcep.engine.changelog.punctuation import NEVER, values
 from sparkcep.engine.core.chunk import Chunk
@@ -46,10 +46,10 @@ class PunctuationState:
         said = np.flatnonzero(kinds == PUNCTUATE)
         self._check_keys(rows, said)
         state, kept = self.bytes.read(states)
-        both = pa.concat_tables([kept, rows.select(self.bytes.schema.names)]).combine_chunks()
+        both = contiguous(pa.concat_tables([kept, rows.select(self.bytes.schema.names)]))
         of = np.concatenate([np.repeat(np.arange(len(states)), state.rows), keys])
         number = values(Chunk.whole(both, both.column_names, np.array([0, both.num_rows])), self.value)
-        time = words(both.column(self.time).combine_chunks())
+        time = words(flat(both.column(self.time)))
         came = kept.num_rows
         self._check_values(rows, said, number[came:])
         _, group = np.unique(of * (both.num_rows + 1) + number + 1, return_inverse=True)
@@ -71,7 +71,7 @@ class PunctuationState:
         keys = [column for _, column, _ in self.task.plan.partition]
         if not keys or not len(said):
             return
-        none = np.all([null_marks(rows.column(key).combine_chunks())[said] == 1 for key in keys], axis=0)
+        none = np.all([null_marks(flat(rows.column(key)))[said] == 1 for key in keys], axis=0)
         if none.any():
             raise MatchRuntimeError(
                 "CHANGE_VALUE", "a punctuation whose partition keys are all NULL is for all partitions, but over a stream each key sees only its own. Write one for each key", sqlstate="22023"

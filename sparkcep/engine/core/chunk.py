@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import boundaries, flat, ranges
+from sparkcep.columns.arrays import boundaries, contiguous, flat, ranges
 
 CHUNK_ROWS = 131_072
 CHUNK_BYTES = 1 << 26  # a search also starts at this many bytes, if the rows are fewer
@@ -199,8 +199,7 @@ class Buffer:
 
     def chunk(self, place: Callable[[np.ndarray], np.ndarray], last: bool) -> Chunk:
         """Returns all rows held as a chunk. Its last partition may get more rows unless this is the ``last`` chunk."""
-        held = pa.Table.from_batches(self.batches)
-        table = pa.Table.from_arrays([flat(column) for column in held.columns], schema=held.schema)
+        table = contiguous(pa.Table.from_batches(self.batches))
         columns = columns_of(table, self.names)
         offsets = boundaries([columns[c] for c in self.keys], table.num_rows)
         going = np.zeros(len(offsets) - 1, dtype=bool)

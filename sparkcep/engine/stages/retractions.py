@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.columns.arrays import contiguous, flat
 from sparkcep.engine.changelog.input_changes import INSERT, PUNCTUATE, RETRACT, kinds_of
 from sparkcep.engine.changelog.punctuation import NEVER
 from sparkcep.engine.changelog.punctuation_state import PunctuationState
@@ -93,7 +94,7 @@ class Retractions(StreamStage):
 
     def remaining(self, table: pa.Table, of: np.ndarray, before: int, own: _Own, watermark: int) -> tuple[np.ndarray, _Own]:
         came = table.slice(before)
-        kinds = kinds_of(self.task, came.column(self.changes.column).combine_chunks(), {name: came.column(name).combine_chunks() for name in self.names})
+        kinds = kinds_of(self.task, flat(came.column(self.changes.column)), {name: flat(came.column(name)) for name in self.names})
         if self.promises is not None:
             own = own[0], *self.promises.advance(own[1], came, of[before:], kinds, watermark)
         return self._left(table, of, kinds), own
@@ -174,7 +175,7 @@ class Retractions(StreamStage):
     def _matches(self, found: Iterable[pa.Table], key: np.ndarray) -> pa.Table:
         """The output rows of the matches that a search finds. ``key``: int64 (partitions), the key of each partition."""
         schema = pa.schema([*self.out, pa.field(PART, pa.int64()), pa.field(MATCH, pa.int64())])
-        matches = pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
+        matches = contiguous(pa.concat_tables([schema.empty_table(), *found]))
         keys = pa.array(key[matches.column(PART).to_numpy()])
         matches = matches.set_column(matches.column_names.index(PART), PART, keys)
         return apart(self.plan, matches)  # Matches with one id end at one time, so one search finds them all.

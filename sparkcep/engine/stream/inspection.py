@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import ranges, words
+from sparkcep.columns.arrays import contiguous, flat, ranges, words
 from sparkcep.compiler.emission import window_of
 from sparkcep.engine.core.state_codec import parted
 from sparkcep.engine.stream.keyed_stream import KeyedStream
@@ -48,7 +48,7 @@ def summary(stream: KeyedStream, states: pa.Array) -> StateSummary:
     under_way = at < begins + open.rows
     since, name = np.zeros(len(states), dtype=np.int64), _time(stream)
     if name:
-        since[under_way] = words(rows.column(name).combine_chunks())[at[under_way]]
+        since[under_way] = words(flat(rows.column(name)))[at[under_way]]
     return StateSummary(under_way, since, bool(name), open.rows, waiting.rows)
 
 
@@ -81,8 +81,8 @@ def opened(stream: KeyedStream, state: bytes) -> OpenedKey:
     search, rows = stream.engine.bytes.read(inner)
     at, later = stream.in_order(waiting, np.zeros(waiting.num_rows, dtype=np.int64))
     name = _time(stream)
-    times = words(rows.column(name).combine_chunks()) if name else None
-    return OpenedKey(rows.combine_chunks(), times, waiting.take(pa.array(at)).combine_chunks(), later[at], search, int(clock[0]))
+    times = words(flat(rows.column(name))) if name else None
+    return OpenedKey(contiguous(rows), times, contiguous(waiting.take(pa.array(at))), later[at], search, int(clock[0]))
 
 
 def rows_of(stream: KeyedStream, states: pa.Array) -> tuple[np.ndarray, np.ndarray, pa.Table]:
@@ -110,7 +110,7 @@ def rows_of(stream: KeyedStream, states: pa.Array) -> tuple[np.ndarray, np.ndarr
         if field.name not in rows.schema.names:
             is_time = bool(name) and field.name == stream.order[0]
             rows = rows.append_column(field, rows.column(name).cast(field.type) if is_time else pa.nulls(rows.num_rows, field.type))
-    return np.concatenate([of, later]), number, pa.concat_tables([rows.select(waiting.schema.names), waiting.take(pa.array(at))]).combine_chunks()
+    return np.concatenate([of, later]), number, contiguous(pa.concat_tables([rows.select(waiting.schema.names), waiting.take(pa.array(at))]))
 
 
 def _time(stream: KeyedStream) -> str:

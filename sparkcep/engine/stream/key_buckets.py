@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import flat, is_list, null_marks, words
+from sparkcep.columns.arrays import contiguous, flat, is_list, null_marks, words
 from sparkcep.columns.arrow_streams import read_table
 from sparkcep.columns.comparable import readable
 from sparkcep.columns.row_codec import bytes_of
@@ -96,7 +96,7 @@ def _pieces(batches: list[pa.RecordBatch], layout: Layout) -> list[bytes | None]
     wanted = [np.asarray(pc.fill_null(batch.column(count), False)) for batch in batches]
     places = [*range(count), *range(count + 1, count + 1 + layout.ordered)]
     own = [pa.RecordBatch.from_arrays([batch.column(i) for i in places], schema=schema) for batch in batches]
-    rows = pa.Table.from_batches(own, schema).filter(pa.array(np.concatenate(wanted))).combine_chunks()
+    rows = contiguous(pa.Table.from_batches(own, schema).filter(pa.array(np.concatenate(wanted))))
     if not rows.num_rows:
         return out
     number, keys = distinct([flat(rows.column(i)) for i in layout.keys], rows.num_rows)
@@ -267,7 +267,7 @@ class Bucket:
             keys = read_table(stream)
             metadata = keys.schema.metadata or {}
             head: dict[str, Any] = json.loads(metadata[_HEAD])
-            keys = keys.replace_schema_metadata(None).combine_chunks()
+            keys = contiguous(keys.replace_schema_metadata(None))
             numbers = [head[name] for name in ("layout", "watermark", "kept", "pending")]
             if not all(type(number) is int and abs(number) <= _FARTHEST for number in numbers) or numbers[0] != layout:
                 raise ValueError("numbers that are not of a bucket")
@@ -338,7 +338,7 @@ def advance(stream: KeyedStream, came: Sequence[bytes], before: Bucket, watermar
     untouched[at[at < len(known)]] = False
     now = pa.Table.from_arrays([searched, kept.column, pa.array(kept.due)], schema=_NO_KEYS)
     now = now.filter(pc.not_equal(now.column("state"), NO_BYTES))
-    table = pa.concat_tables([before.keys.filter(pa.array(untouched)), now]).combine_chunks()
+    table = contiguous(pa.concat_tables([before.keys.filter(pa.array(untouched)), now]))
     after = replace(after, keys=table, kept=before.kept + kept.more[0], pending=before.pending + kept.more[1])
     tried = dict(zip(Totals.names(), task.totals.since(checked), strict=False)) | {"matches": task.matches - matches}
     return after, after.counted(CountedKeys(late, untimed, len(searched), **tried))
@@ -366,7 +366,7 @@ def output(tables: Iterable[pa.Table]) -> Iterator[bytes]:
     for table in tables:
         step = max(1, table.num_rows * _OUTPUT_BYTES // max(table.nbytes, 1))
         for begin in range(0, table.num_rows, step):
-            yield _written(table.slice(begin, step).combine_chunks())
+            yield _written(contiguous(table.slice(begin, step)))
 
 
 def read(piece: bytes, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import null_marks, stable_order, words
+from sparkcep.columns.arrays import contiguous, flat, null_marks, stable_order, words
 from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
@@ -109,18 +109,18 @@ class KeyedStream:
         inner, outer = parted(states if isinstance(states, pa.Array) else pa.array(states, pa.large_binary()))
         clock, outer = self.clocks(outer)
         rows = rows.select(self.schema.names)
-        timed = null_marks(rows.column(self.order[0]).combine_chunks()) == 0
+        timed = null_marks(flat(rows.column(self.order[0]))) == 0
         if not timed.all():
             if self.plan.rows == "unmatched":
                 yield from self._alone(rows.filter(pa.array(~timed)))
             rows, keys = rows.filter(pa.array(timed)), keys[timed]
         outer, own = self.stage.parted(outer)
         state, waiting = self.pending.read(outer)
-        table, before = pa.concat_tables([waiting, self.typed(rows)]).combine_chunks(), waiting.num_rows
+        table, before = contiguous(pa.concat_tables([waiting, self.typed(rows)])), waiting.num_rows
         of = np.concatenate([np.repeat(np.arange(parts), state.rows), keys])
         remaining, own = self.stage.remaining(table, of, before, own, watermark)
         if len(remaining) < len(of):
-            table, of = table.take(pa.array(remaining)).combine_chunks(), of[remaining]
+            table, of = contiguous(table.take(pa.array(remaining))), of[remaining]
         at, time = self.in_order(table, of)
         released = time[at] <= watermark
         now, later = at[released], at[~released]
@@ -211,7 +211,7 @@ class KeyedStream:
     def in_order(self, table: pa.Table, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The order of the rows by key and the clause's ORDER BY, and the time of each row. Both int64 (rows). ``of``: int64
         (rows), the keys."""
-        columns = [table.column(name).combine_chunks() for name in self.order]
+        columns = [flat(table.column(name)) for name in self.order]
         return _sorted(of, columns, self.plan.order), words(columns[0])
 
     def known(self, chunk: Chunk, watermark: int) -> Chunk:
@@ -246,7 +246,7 @@ class KeyedStream:
 
     def _alone(self, rows: pa.Table) -> Generator[pa.Table, None, None]:
         """Output of rows without a time, which are in no match."""
-        chunk = Chunk.whole(rows.combine_chunks(), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
+        chunk = Chunk.whole(contiguous(rows), self.engine.task.prepared.input_schema.names, np.array([0, rows.num_rows]))
         yield from self.engine.pipeline.in_no_match(chunk)
 
 

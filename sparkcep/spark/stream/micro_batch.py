@@ -70,8 +70,8 @@ def stream_batches(
     keys = int(np.where(number < 0, -1 - number, number).max()) + 1
     rows = pa.Table.from_arrays(came.columns[_OWN:], names=[f"c{i}" for i in range(came.num_columns - _OWN)]).slice(0, count)
     states = _states(came.column(1).slice(count), -1 - number[count:], keys)
-    rows = _input(rows, columns, sent, ordered)
     with reported_alone(Plan.from_json(plan)), _of_checkpoint(checkpoint):
+        rows = _input(rows, columns, sent, ordered)
         stream = stream_engine(plan, rows.schema, ordered, beside)
     out = stream.engine.task.prepared.output_schema
     names = [*map(str, range(len(out) + _EXTRA_COLUMNS))]
@@ -147,6 +147,7 @@ def _pieces(states: pa.Array) -> Iterator[tuple[int, int]]:
 
 def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: int) -> pa.Table:
     """Returns the plan's input columns and those of ORDER BY."""
+    from sparkcep.columns.arrays import contiguous
     from sparkcep.columns.from_jvm import unpacked
     from sparkcep.engine.stream.keyed_stream import order_names
 
@@ -158,7 +159,7 @@ def _input(rows: pa.Table, columns: list[list[str]], sent: list[str], ordered: i
         return pa.RecordBatch.from_arrays([*shipped.columns, *batch.columns[count:]], names=names)
 
     # A batch without rows still has the columns.
-    batches = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in rows.schema], names=rows.schema.names)]
+    batches = contiguous(rows).to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in rows.schema], names=rows.schema.names)]
     return pa.Table.from_batches([own(batch) for batch in batches])
 
 
@@ -175,7 +176,7 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: Beside = (
 
     ``beside``: the tables that are read in addition, as (name, Arrow stream). If they change, a new engine replaces the old one.
     """
-    kept = _engines(plan, schema, ordered)
+    kept = _engines(plan, schema, ordered, tuple(name for name, _ in beside))
     engine = kept.get(beside)
     if engine is None:
         kept.clear()  # before the new engine is built, because the tables may be large
@@ -184,8 +185,11 @@ def stream_engine(plan: str, schema: pa.Schema, ordered: int, beside: Beside = (
 
 
 @functools.lru_cache(maxsize=16)
-def _engines(plan: str, schema: pa.Schema, ordered: int) -> dict[Beside, KeyedStream]:
-    """Returns the dictionary for the last engine of a plan, with the tables that it has read."""
+def _engines(plan: str, schema: pa.Schema, ordered: int, names: tuple[str, ...]) -> dict[Beside, KeyedStream]:
+    """Returns the dictionary for the last engine of a plan, with the tables that it has read.
+
+    ``names``: the names of the tables. A report needs none of them to read states, and its engine does not replace that of a task.
+    """
     return {}
 
 
