@@ -137,6 +137,17 @@ def test_a_condition_after_one_that_is_null_is_not_evaluated(exchanged):
     assert sorted(exchanged.sql(f"SELECT id FROM {clause('', 'id', below)}").collect()) == sorted(expected) and expected
 
 
+def test_a_condition_guards_parts_that_occur_twice(exchanged):
+    """Spark's predicates evaluate such a part first, but not those of its filter and of FILTER."""
+    guarded = "id % 5 <> 0 AND 10 / (id % 5) > 3 AND 10 / (id % 5) < 9"
+    below = f"(SELECT id FROM stored_types WHERE {guarded})"
+    expected = exchanged.sql(f"SELECT id FROM {below}").collect()
+    assert sorted(exchanged.sql(f"SELECT id FROM {clause('', 'id', below)}").collect()) == sorted(expected) and expected
+    texts = f"listagg(string(id), ',') FILTER (WHERE {guarded})"
+    found = exchanged.sql(f"SELECT max_by(l, id) FROM stored_types MATCH_RECOGNIZE (ORDER BY id MEASURES {texts} AS l ALL ROWS PER MATCH PATTERN (A+))").first()[0]
+    assert sorted(map(int, found.split(","))) == sorted(row.id for row in expected)
+
+
 @pytest.mark.further
 @pytest.mark.parametrize("adaptive, half", [(adaptive, half) for adaptive in ("true", "false") for half in (0, 1)])
 def test_equal_exchanges_run_once(exchanged, adaptive, half):

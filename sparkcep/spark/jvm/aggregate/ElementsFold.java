@@ -17,7 +17,6 @@ import org.apache.spark.sql.catalyst.expressions.InterpretedOrdering;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.MutableProjection;
 import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
-import org.apache.spark.sql.catalyst.expressions.Predicate;
 import org.apache.spark.sql.catalyst.expressions.SpecificInternalRow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
@@ -73,7 +72,7 @@ final class ElementsFold {
     this.rowType = rowType;
     UnaryOperator<Expression> place = place(own.numFields(), position, element);
     type = element.dataType();
-    this.filter = filter == null ? null : Predicate.create(Expressions.replaced(filter, place));
+    this.filter = filter == null ? null : Expressions.predicate(Expressions.replaced(filter, place), Scala.seq(List.of()));
     AggregateFunction function = (AggregateFunction) Expressions.replaced(called, place);
     arguments = distinct ? CollectionConverters.asJava(function.children()) : null;
     order = arguments == null ? null : InterpretedOrdering.forSchema(Scala.seq(arguments.stream().map(Expression::dataType).toList()));

@@ -6,11 +6,17 @@ import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.CodeGeneratorWithInterpretedFallback;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InterpretedPredicate;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.codegen.GeneratePredicate;
+import org.apache.spark.sql.catalyst.expressions.codegen.GeneratePredicate$;
 import org.apache.spark.sql.types.Metadata;
 import scala.Option;
+import scala.collection.immutable.Seq;
 
 /** Builds and changes Spark's expressions. */
 public final class Expressions {
@@ -64,5 +70,23 @@ public final class Expressions {
   /** Returns {@code value} with attributes that have no qualifier. */
   public static Expression unqualified(Expression value) {
     return (Expression) value.transformUp(Replacement.of(e -> e instanceof Attribute, e -> ((Attribute) e).withQualifier(Scala.seq(List.<String>of()))));
+  }
+
+  /**
+   * Returns a condition over rows of these columns as code. Spark's {@code Predicate} evaluates a part that occurs twice ahead of
+   * both places, even if AND or OR guards them. Spark's filter does not, and neither does this code.
+   */
+  public static BasePredicate predicate(Expression condition, Seq<Attribute> columns) {
+    return new CodeGeneratorWithInterpretedFallback<Expression, BasePredicate>() {
+      @Override
+      public BasePredicate createCodeGeneratedObject(Expression bound) {
+        return GeneratePredicate.generate(bound, false);
+      }
+
+      @Override
+      public BasePredicate createInterpretedObject(Expression bound) {
+        return new InterpretedPredicate(bound);
+      }
+    }.createObject(GeneratePredicate$.MODULE$.bind(condition, columns));
   }
 }

@@ -6,13 +6,13 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.sparkcep.blocks.BlockPage;
 import org.sparkcep.blocks.DictionaryEntries;
 import org.sparkcep.blocks.DictionaryVector;
+import org.sparkcep.catalyst.Expressions;
 import scala.collection.immutable.Seq;
 
 /** Batches of columns, whose values become those of blocks. Spark's operators reuse a batch for the next rows. */
@@ -43,7 +43,7 @@ final class BatchInput implements BlockRows.Input {
   BatchInput(Iterator<ColumnarBatch> batches, Columns columns, int partition) {
     this.batches = batches;
     vectors = columns.vectors();
-    condition = columns.condition() == null ? null : Predicate$.MODULE$.create(columns.condition(), columns.batch());
+    condition = columns.condition() == null ? null : Expressions.predicate(columns.condition(), columns.batch());
     if (condition != null) {
       condition.initialize(partition);
     }
