@@ -645,7 +645,7 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
         rank = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank")
         return f"(SELECT *, {rank} AS {RANK} FROM ({scores}))"
     groups = _groups(plan, ranking)
-    if ranking.changes is not None and ranking.across(plan.partition):
+    if plan.compares_overall:
         groups.append(_without_rows(ranking.changes))
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
     rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
@@ -682,7 +682,7 @@ def _framed(ranking: Ranking) -> list[str]:
 
 def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
     """Returns how the list of TOP k changes from window to window, see :func:`_come_and_go`."""
-    if plan.ranking.across(plan.partition):
+    if plan.compares_overall:
         changes, rows = _with_next_windows(changes, rows)
     over = f"OVER (PARTITION BY {', '.join(list_identity(plan, changes))} ORDER BY {changes.start})"
     return _come_and_go(changes, f"(SELECT *, lag({changes.next_start}) {over} AS {BEFORE}, lead({changes.start}) {over} AS {AFTER} FROM {rows})")
