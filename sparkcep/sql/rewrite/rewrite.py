@@ -32,7 +32,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import IS, ROW
 from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES, not_repeatable
-from sparkcep.plan.extend.unfinished import CLOCK, clock_text
+from sparkcep.plan.extend.unfinished import CLOCK, check_repeatable, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
@@ -323,6 +323,8 @@ class _Rewriter:
             _check_automaton(plan)
         if not plan.repeatable:
             self._check_repeatable(plan, start)
+        if plan.unfinished is not None:
+            check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
