@@ -201,3 +201,16 @@ def test_partitions_without_a_match_have_windows_of_their_own():
       WINDOW 4 SLIDE 2 PREF MAX (B.v) TOP 1 {} REPORT CHANGES DEFINE A AS v > 1"""
     overall, each = (make_plan(parse_clause(clause.format(scope))) for scope in ("OVERALL", "PER PARTITION"))
     assert overall.candidates == () and len(each.candidates) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "plain"),
+    [
+        ("id", True), ("t.id", True), ("db.t.id", True), ("`DB`.t.id", True), ("cat.db.t.id", True), ("a.id", True),
+        ("db.id", False), ("s.id", False), ("t.db.id", False), ("t.t.id", False), ("db.t.s.id", False), ("cat.t.id", False),
+    ],
+)  # fmt: skip
+def test_a_key_is_a_column_of_the_table_or_a_field(key, plain):
+    tables = frozenset({"t", "db.t", "cat.db.t", "a"})
+    plan = make_plan(parse_clause(f"PARTITION BY {key} ORDER BY ts MEASURES count(*) AS n PATTERN (A)"), qualifiers=tables)
+    assert plan.partition[0].plain is plain
