@@ -938,13 +938,15 @@ class ExpressionParser:
 
 
 class ConstantParser(ExpressionParser):
-    """Reads a size or a number. An operator belongs to it only if an operand follows, and not the clause's next part."""
+    """Reads a size or a number. Outside of parentheses an operator belongs to it only if an operand follows."""
 
     follows = frozenset("(:?+-")
     names = True  # whether a column may be read; it is rejected later
 
     def _operator(self, level: int) -> tuple[str, int] | None:
         found = super()._operator(level)
+        if self.nesting:
+            return found
         behind = self.c.peek(1 if found is None or found[0] == "DIV" else len(found[0]))
         operand = behind.kind == NUMBER or (behind.kind == OP and behind.text in self.follows) or (behind.kind == WORD and behind.upper == "INTERVAL")
         return found if operand or (self.names and behind.kind in (WORD, QUOTED) and behind.upper not in _BEHIND_ALL) else None

@@ -153,7 +153,7 @@ def _check_top(plan: Plan, strategy: Strategy) -> None:
     """Raises ClauseError if the best matches of a window are not known in one micro-batch, or not from the retained rows."""
     if plan.ranking.overall and window_of(plan).kind == ROWS:
         raise _wrong(plan, "TOP OVERALL ranks the matches of all keys in a window, but WINDOW n ROWS ends at a different time for each key. Write WINDOW INTERVAL '...'")
-    if plan.ranking.changes is not None and plan.ranking.across(plan.partition):
+    if plan.compares_overall:
         message = "REPORT CHANGES beside TOP k OVERALL needs the windows of all keys, and over a stream a key does not know those of another. Leave OVERALL, PARTITION BY or REPORT CHANGES out"
         raise _wrong(plan, message, UNSUPPORTED)
     if plan.ranking.overall and Reach.of(plan).ahead:

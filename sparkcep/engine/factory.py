@@ -208,7 +208,7 @@ def _pipeline(task: Task, endless: bool = False, arcs: JournalArcs | None = None
     operator = _operator(task, endless, arcs)
     for stage in _STAGES:
         operator = stage(task, operator)
-    if _compares_overall(task):
+    if task.plan.compares_overall:
         from sparkcep.engine.stages.windows_with_rows import WindowsWithRows
 
         operator = _whole(task, WindowsWithRows(task, operator.answer).answer)
@@ -231,12 +231,6 @@ def _operator(task: Task, endless: bool, arcs: JournalArcs | None = None) -> Ope
     ranking = task.plan.ranking
     # The lists of windows are compared if all rows of the partition are there.
     return operator if ranking is None or ranking.changes is None else _whole(task, operator.answer)
-
-
-def _compares_overall(task: Task) -> bool:
-    """Returns whether the lists of all partitions together are compared."""
-    ranking = task.plan.ranking
-    return ranking is not None and ranking.changes is not None and ranking.across(task.plan.partition)
 
 
 def load_operators() -> None:

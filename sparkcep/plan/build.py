@@ -69,7 +69,7 @@ from sparkcep.plan.records import (
     has,
     walk,
 )
-from sparkcep.plan.scope import ENDINGS, PRIOR, STATUSES, Inputs, Scope
+from sparkcep.plan.scope import ENDINGS, PRIOR, STATUSES, Inputs, Scope, without_table
 from sparkcep.plan.split.conditions import ConditionSplitter, looks_at_match, reads_labels
 from sparkcep.plan.split.fallible import shielded
 from sparkcep.plan.split.measures import MeasureSplitter
@@ -83,7 +83,7 @@ class Draft:
     Attributes:
         clause: the parsed clause.
         settings: the session's settings.
-        qualifiers: lower-case names that may qualify the input's own columns (table name or alias).
+        qualifiers: lower-case names that may qualify the input's own columns: see ``tables`` of :class:`Scope`.
         plan: the plan so far.
         scope: the names of the clause.
         inputs: collects the input columns as expressions are split.
@@ -119,7 +119,7 @@ class Pass(NamedTuple):
 def make_plan(clause: MatchClause, *, settings: Settings = DEFAULT, qualifiers: frozenset[str] = frozenset()) -> Plan:
     """Checks the clause and splits its expressions. Raises ClauseError at the place of a mistake.
 
-    ``qualifiers``: lower-case names that may qualify the input's own columns (its table name or alias).
+    ``qualifiers``: lower-case names that may qualify the input's own columns: see ``tables`` of :class:`Scope`.
     """
     return drafted(clause, settings=settings, qualifiers=qualifiers).plan
 
@@ -272,7 +272,7 @@ def keys(draft: Draft) -> Draft:
             raise draft.error(expr.span, "NOT_A_ROW_EXPRESSION", f"{where} takes expressions, but {expr.span.of(clause.text)} means all columns. List the columns")
         name = node.value[-1] if node.op == "col" else node.value if node.op == "field" else expr.span.of(clause.text)
         # a column of the input under its own name, not a field of a struct, not an expression
-        plain = node.op == "col" and (len(node.value) == 1 or (len(node.value) == 2 and node.value[0].lower() in draft.qualifiers))
+        plain = node.op == "col" and len(without_table(node.value, draft.qualifiers)) == 1
         return name, draft.inputs.key(column, draft.scope.plain_text(expr, where)), plain
 
     partition = tuple(Key(*parts(e, f"__p{i}", "PARTITION BY")) for i, e in enumerate(clause.partition_by))

@@ -142,6 +142,12 @@ class Plan:
         return any(leaf.spec.kind == "punctuation" for leaf in self.leaves)
 
     @property
+    def compares_overall(self) -> bool:
+        """Whether REPORT CHANGES compares the lists of all partitions together (TOP k OVERALL)."""
+        ranking = self.ranking
+        return ranking is not None and ranking.changes is not None and ranking.overall and bool(self.partition)
+
+    @property
     def non_overlapping(self) -> bool:
         """Whether ALL MATCHES are in SASE+'s non-overlapping format.
 

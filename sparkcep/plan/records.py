@@ -505,10 +505,6 @@ class Ranking(NamedTuple):
         """Whether Spark computes the ranks."""
         return self.top > 0 and not self.by_engine
 
-    def across(self, partition: tuple) -> bool:
-        """Whether TOP ranks the matches of several partitions together. ``partition``: the keys of PARTITION BY."""
-        return self.overall and bool(partition)
-
 
 # -- conditions -------------------------------------------------------------------------------------------------------
 

@@ -82,6 +82,12 @@ _NO_COLUMNS = frozenset("TRUE FALSE NULL CURRENT_DATE CURRENT_TIME CURRENT_TIMES
 COLUMN_OVERLOOKED = "COLUMN_OR_WORD"
 
 
+def without_table(name: tuple[str, ...], tables: frozenset[str]) -> tuple[str, ...]:
+    """The parts of a column's name after the table that qualifies it, if one does. ``tables``: see :class:`Scope`."""
+    qualifying = (n for n in range(len(name) - 1, 0, -1) if ".".join(name[:n]).lower() in tables)
+    return name[next(qualifying, 0) :]
+
+
 def is_of_row(expr: Expr) -> bool:
     """Whether ``expr`` is a call that reads its row like a bare column."""
     return expr.op == "call" and expr.value in OF_ROWS
@@ -201,7 +207,7 @@ class Scope:
         ids: number of each variable, by lower-case name.
         subsets: mask of each subset, by lower-case name.
         variables: names of the variables as written.
-        tables: lower-case names that may qualify the input's columns.
+        tables: lower-case names that may qualify the input's columns, with dots between the parts of one name.
         parameters: values of the statement's parameters.
         sequences: the sequences by lower-case name.
         whole: the rows of a reference without a variable: those of the match, or of a sequence in its preference.
@@ -360,7 +366,7 @@ class Scope:
         masks = self._masks(expr)
         if len(masks) > 1:
             for node in self.columns(expr):
-                if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and node.value[0].lower() not in self.tables:
+                if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and without_table(node.value, self.tables) == node.value:
                     raise self.error(
                         node, "MIXED_VARIABLES",
                         f"{node.value[0]} is not a row pattern variable, and {what.value}() cannot mix its columns with those of a variable. "

@@ -17,7 +17,7 @@ from sparkcep.errors import SEMANTIC, ClauseError, position
 from sparkcep.plan.extend.arcs import ARRIVED
 from sparkcep.plan.options import MICROS, NUMBER, selection, window_size
 from sparkcep.plan.records import TIME, Changes, Window
-from sparkcep.plan.scope import CHANGED, ENDINGS, SLIDING, Inputs, Scope
+from sparkcep.plan.scope import CHANGED, ENDINGS, SLIDING, Inputs, Scope, without_table
 
 ALL_COLUMNS = "__all"  # field of the struct that a retraction compares; it makes the struct non-empty and identifies its errors
 
@@ -219,7 +219,7 @@ def compared_values(clause: MatchClause, scope: Scope, case_sensitive: bool) -> 
     for expr in (clause.changes.column, *clause.changes.arrival):
         for node in scope.columns(expr):
             if node.op == "col":
-                own = node.value[1:] if len(node.value) > 1 and node.value[0].lower() in scope.tables else node.value
+                own = without_table(node.value, scope.tables)
                 left_out.setdefault(tuple(own) if case_sensitive else tuple(map(str.lower, own)), ".".join(map(quote, own)))
     return f"struct(0 AS {ALL_COLUMNS}, * EXCEPT ({', '.join(left_out.values())}))"
 

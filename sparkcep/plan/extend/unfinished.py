@@ -7,19 +7,19 @@ arrives as an input column with one value in all rows. Without AS OF the rewrite
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from sparkcep.clause import nodes, tree
+from sparkcep.clause.tokens import Token, name_of, tokenize
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.options import MICROS, NUMBER, selection
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, Unfinished, has
-from sparkcep.plan.scope import RANDOM_CALL, Scope
+from sparkcep.plan.scope import RANDOM, Scope
 
 CLOCK = "__clock"  # the input column with the clock
 _VALUES = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP".split())  # values that are written like columns
-_UNREPEATABLE = re.compile(rf"{RANDOM_CALL.pattern}|\bTABLESAMPLE\b(?![^;]*\bREPEATABLE\b)", re.IGNORECASE)
 
 
 def check_unfinished(clause: MatchClause, shown: tree.Unfinished) -> None:
@@ -60,8 +60,8 @@ def unfinished_of(clause: MatchClause, plan: Plan) -> Unfinished:
             if node.op == "col" and node.span.of(clause.text).upper() not in _VALUES:
                 message = f"AS OF takes a constant, such as current_timestamp(), but {node.span.of(clause.text)} is a column. Write a constant"
                 raise clause.error(node.span, "UNFINISHED", message, SYNTAX)
-        if (found := _UNREPEATABLE.search(shown.as_of.span.of(clause.text))) is not None:
-            message = f"AS OF is one time for all rows, but {found[0].rstrip('( ')} may give another value for each row. Write a constant, such as current_timestamp()"
+        if found := _unrepeatable(tokenize(shown.as_of.span.of(clause.text))):
+            message = f"AS OF is one time for all rows, but {found} may give another value for each row. Write a constant, such as current_timestamp()"
             raise clause.error(shown.as_of.span, "UNFINISHED", message, SYNTAX)
     order = plan.order[0].column if plan.order else ""
     place = position(clause.text, shown.span.start)
@@ -105,19 +105,29 @@ def later_rows(clause: MatchClause, plan: Plan, columns: tuple[Computed, ...], s
 
 
 def clock_text(plan: Plan, source: str) -> str:
-    """SQL of the clock: AS OF in the type that it has in common with the order, or the latest time of the input ``source``.
-
-    Raises ClauseError if a second read of the input may give other rows.
-    """
+    """SQL of the clock: AS OF in the type that it has in common with the order, or the latest time of the input ``source``."""
     shown, texts = plan.unfinished, dict(plan.inputs)
     assert shown is not None
     if texts[CLOCK]:
         return f"IF(true, {texts[CLOCK]}, {texts[shown.order]})"
-    if (found := _UNREPEATABLE.search(source)) is not None:
-        message = f"without AS OF the input is read a second time for its latest time, but {found[0].rstrip('( ')} may give other rows then. Add AS OF time after MATCHES"
-        raise ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
     latest = "min" if plan.order[0].descending else "max"
     return f"(SELECT {latest}({texts[shown.order]}) FROM {source})"
+
+
+def check_repeatable(plan: Plan, table: Sequence[Token]) -> None:
+    """Raises ClauseError if a second read of the input for the clock may give other rows. ``table``: the input's tokens."""
+    shown = plan.unfinished
+    if shown is not None and dict(plan.inputs).get(CLOCK) == "" and (found := _unrepeatable(table)):
+        message = f"without AS OF the input is read a second time for its latest time, but {found} may give other rows then. Add AS OF time after MATCHES"
+        raise ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
+
+
+def _unrepeatable(tokens: Sequence[Token]) -> str:
+    """The first random function among the tokens of a query, or its sample without REPEATABLE; "" without either."""
+    names = [name_of(token) for token in tokens]
+    random = (name for name, behind in zip(names, names[1:]) if name.upper() in RANDOM and behind == "(")
+    words = {name.upper(): name for name in names}
+    return next(random, "" if "REPEATABLE" in words else words.get("TABLESAMPLE", ""))
 
 
 def unread_clock(plan: Plan) -> ClauseError:

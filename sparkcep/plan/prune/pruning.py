@@ -90,11 +90,12 @@ def necessary(pattern: tuple) -> tuple[frozenset[int], ...]:
 def candidates(plan: Plan) -> tuple[Candidate, ...]:
     """The conditions that some row of every match satisfies.
 
-    () if the result may include a partition without such a row: its rows are output (WITH UNMATCHED ROWS), or a missing variable is
-    forgiven (APPROX). A pattern with empty matches lacks necessary variables. A variable's row-local conjuncts hold for each of its
-    rows, independent of its other conjuncts. () also if a condition is random, because a second read would draw other numbers.
+    () if the result may depend on a partition without such a row. WITH UNMATCHED ROWS returns its rows, APPROX forgives missing
+    variables, and REPORT CHANGES may compare the lists of all partitions in each window that holds a row. A pattern with empty
+    matches lacks necessary variables. A variable's row-local conjuncts hold for each of its rows, independent of its other
+    conjuncts. () also if a condition is random, because a second read would draw other numbers.
     """
-    if plan.rows == WITH_UNMATCHED or plan.approximate is not None or drawn(plan):
+    if plan.rows == WITH_UNMATCHED or plan.approximate is not None or plan.compares_overall or drawn(plan):
         return ()
     texts = {letter.variable: letter.text for letter in plan.letters}
     found = [tuple(sorted(s)) for s in necessary(plan.pattern) if all(v in texts for v in s)]

@@ -811,7 +811,7 @@ class ConditionSplitter:
 
     def _aggregate(self, expr: Expr):
         scope, name = self.scope, _ALIASES.get(expr.value, expr.value)
-        nulls = name in _ENDS and expr.args and words_behind(scope.text, expr.args, (), expr, "(?:IGNORE|RESPECT)", "NULLS")
+        nulls = name in _ENDS and expr.args and any(words_behind(scope.text, expr.args, (), expr, word, "NULLS") for word in ("IGNORE", "RESPECT"))
         if expr.value in _AGGREGATES and "ordered" in expr.flags and not nulls:
             raise self._no_aggregate(expr, f"{expr.value} takes no ORDER BY, IGNORE NULLS or WITHIN GROUP in DEFINE. Leave it out")
         if expr.value not in _AGGREGATES:
@@ -932,7 +932,8 @@ def words_behind(text: str, arguments: tuple[Expr, ...], conditions: tuple[Expr,
     behind = text[arguments[0].span.end : call.span.end]
     if conditions:
         behind = text[arguments[0].span.end : conditions[0].span.start] + text[conditions[-1].span.end : call.span.end]
-    return re.search(r"\b" + r"\s+".join(words) + r"\b", behind, re.IGNORECASE) is not None
+    found = [token.upper for token in tokenize(behind)]
+    return any(tuple(found[i : i + len(words)]) == words for i in range(len(found)))
 
 
 def _instead(scope: Scope, call: Expr, below: Expr) -> str:

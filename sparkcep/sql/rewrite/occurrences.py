@@ -147,6 +147,9 @@ class Statement:
             t = self.tokens[j]
             if t.kind == OP and t.text in ")]":
                 j = self.open.get(j, 0)
+            elif self._is_pipe(j):
+                message = "MATCH_RECOGNIZE is not a pipe operator. Write FROM (FROM t |> WHERE ...) MATCH_RECOGNIZE (...); further pipes may follow"
+                raise self.error(i, "NOT_AFTER_TABLE", message)
             elif t.kind == OP and t.text in "([;":
                 break
             elif t.kind == OP and t.text == ",":
@@ -166,9 +169,6 @@ class Statement:
                 elif t.upper in STARTS or t.upper == "USING":  # the USING of MERGE
                     break
                 elif t.upper in NOT_A_TABLE and j < i - 1:
-                    if self.text[: self.tokens[i - 1].end].endswith("|>"):
-                        message = "MATCH_RECOGNIZE is not a pipe operator. Write FROM (FROM t |> WHERE ...) MATCH_RECOGNIZE (...); further pipes may follow"
-                        raise self.error(i, "NOT_AFTER_TABLE", message)
                     word = f"{self.tokens[j - 1].upper} BY" if t.upper == "BY" else t.upper
                     message = f"MATCH_RECOGNIZE must follow the table it reads, not {word}. Move it into FROM"
                     raise self.error(i, "NOT_AFTER_TABLE", message)
@@ -190,6 +190,10 @@ class Statement:
             message = "expected a table before MATCH_RECOGNIZE, or the function form match_recognize(TABLE(t), '...')"
             raise self.error(i, "NOT_AFTER_TABLE", message)
         return None
+
+    def _is_pipe(self, j: int) -> bool:
+        """Whether token ``j`` ends the sign of a pipe."""
+        return self.tokens[j].text == ">" and self.tokens[j - 1].text == "|" and self.tokens[j - 1].end == self.tokens[j].start
 
     def _is_view(self, j: int) -> bool:
         """Whether LATERAL VIEW, which follows the list of FROM, begins at token ``j``."""

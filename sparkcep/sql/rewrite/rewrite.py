@@ -32,7 +32,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import IS, ROW
 from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES, not_repeatable
-from sparkcep.plan.extend.unfinished import CLOCK, clock_text
+from sparkcep.plan.extend.unfinished import CLOCK, check_repeatable, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
@@ -323,6 +323,8 @@ class _Rewriter:
             _check_automaton(plan)
         if not plan.repeatable:
             self._check_repeatable(plan, start)
+        if plan.unfinished is not None:
+            check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
@@ -645,7 +647,7 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
         rank = next(leaf.name for leaf in plan.leaves if leaf.spec.kind == "rank")
         return f"(SELECT *, {rank} AS {RANK} FROM ({scores}))"
     groups = _groups(plan, ranking)
-    if ranking.changes is not None and ranking.across(plan.partition):
+    if plan.compares_overall:
         groups.append(_without_rows(ranking.changes))
     grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
     rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
@@ -682,7 +684,7 @@ def _framed(ranking: Ranking) -> list[str]:
 
 def _list_changes(plan: Plan, changes: ListChanges, rows: str) -> str:
     """Returns how the list of TOP k changes from window to window, see :func:`_come_and_go`."""
-    if plan.ranking.across(plan.partition):
+    if plan.compares_overall:
         changes, rows = _with_next_windows(changes, rows)
     over = f"OVER (PARTITION BY {', '.join(list_identity(plan, changes))} ORDER BY {changes.start})"
     return _come_and_go(changes, f"(SELECT *, lag({changes.next_start}) {over} AS {BEFORE}, lead({changes.start}) {over} AS {AFTER} FROM {rows})")

@@ -54,7 +54,8 @@ def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list
 def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: int) -> frozenset[str]:
     """Returns the lower-case names of the tables in ``tokens[start:stop]``, the text after FROM, that may qualify a column there.
 
-    Names inside subqueries, names of columns and names in join conditions are left out.
+    These are w, db.w and cat.db.w for the table cat.db.w. Names inside subqueries, names of columns and names in join conditions
+    are left out.
     """
     found: set[str] = set()
     condition, i = False, start
@@ -65,16 +66,18 @@ def table_names(tokens: list[Token], close: dict[int, int], start: int, stop: in
             if joined and not condition and i in close and tokens[i + 1].upper not in _INNER_QUERIES:
                 found |= table_names(tokens, close, i + 1, close[i])
             i = close.get(i, i)
-        elif t.kind == QUOTED and not condition:
-            found.add(name_of(t).lower())
         elif t.kind == WORD and t.upper in ("ON", "USING"):
             condition = True
         elif t.kind == WORD and t.upper == "LATERAL" and tokens[i + 1].upper == "VIEW" and _ends_table(tokens, start, i):
             return frozenset(found | _views(tokens, close, i, stop))
         elif t.text == "," or (t.kind == WORD and t.upper in _JOINS):
             condition = False
-        elif t.kind == WORD and not condition and t.upper not in _NO_NAMES:
-            found.add(name_of(t).lower())
+        elif not condition and (t.kind == QUOTED or (t.kind == WORD and t.upper not in _NO_NAMES)):
+            parts = [name_of(t).lower()]
+            while tokens[i + 1].text == "." and tokens[i + 2].kind in (WORD, QUOTED):
+                i += 2
+                parts.append(name_of(tokens[i]).lower())
+            found |= {".".join(parts[k:]) for k in range(len(parts))}
         i += 1
     return frozenset(found)
 

@@ -81,6 +81,7 @@ KEPT_WHOLE = {
     "no key": f"ORDER BY t {M} {STEPS}",
     "no key, rows counted": f"ORDER BY t {M} {WITHIN.format('5 ROWS')}",
     "errors forgiven": "PARTITION BY k ORDER BY t MEASURES A.id AS a, B.id AS b WINDOW 9 PATTERN (A B C) APPROX 1 DEFINE A AS kind = 'r', B AS v > 3, C AS v < 3",
+    "windows of all keys": f"PARTITION BY k ORDER BY t MEASURES A.id AS a, CHANGE() AS c {WITHIN.format('40 SLIDE 20').replace('PATTERN', 'PREF MAX (B.v) TOP 2 OVERALL REPORT CHANGES PATTERN')}",
 }
 
 PARTS = 8

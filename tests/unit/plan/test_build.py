@@ -193,3 +193,24 @@ def test_a_function_whose_value_is_a_number_is_compared_with_one_without_a_mark(
     """Spark would compute the function twice or more for a mark of rows on which it fails."""
     plan = make_plan(parse_clause(f"ORDER BY t MEASURES LAST(t) AS x PATTERN (A B) DEFINE B AS {condition}"))
     assert any("try_add(" in column.text for column in (*plan.inputs, *plan.ordered_inputs)) == fails
+
+
+def test_partitions_without_a_match_have_windows_of_their_own():
+    """With OVERALL each window that holds a row of any partition is compared, so no partition may be filtered out."""
+    clause = """PARTITION BY k ORDER BY t MEASURES CHANGE() AS c, WINDOW_START() AS w EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)
+      WINDOW 4 SLIDE 2 PREF MAX (B.v) TOP 1 {} REPORT CHANGES DEFINE A AS v > 1"""
+    overall, each = (make_plan(parse_clause(clause.format(scope))) for scope in ("OVERALL", "PER PARTITION"))
+    assert overall.candidates == () and len(each.candidates) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "plain"),
+    [
+        ("id", True), ("t.id", True), ("db.t.id", True), ("`DB`.t.id", True), ("cat.db.t.id", True), ("a.id", True),
+        ("db.id", False), ("s.id", False), ("t.db.id", False), ("t.t.id", False), ("db.t.s.id", False), ("cat.t.id", False),
+    ],
+)  # fmt: skip
+def test_a_key_is_a_column_of_the_table_or_a_field(key, plain):
+    tables = frozenset({"t", "db.t", "cat.db.t", "a"})
+    plan = make_plan(parse_clause(f"PARTITION BY {key} ORDER BY ts MEASURES count(*) AS n PATTERN (A)"), qualifiers=tables)
+    assert plan.partition[0].plain is plain

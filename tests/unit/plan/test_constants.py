@@ -38,6 +38,12 @@ def test_values(size, value, is_time):
     assert constant(expr, clause.text, clause.parameters) == (value, is_time)
 
 
+@pytest.mark.parametrize(("size", "value"), [("(5 + :n)", 8), ("(:n * 2 - :n)", 3), ("((:n)) + 1", 4), ("(2 * (1 + :n)) * 2", 16), (":n", 3)])
+def test_parameters_in_the_size_of_a_group(size, value):
+    clause = parse_clause(f"ORDER BY t PATTERN ((A B) WITHIN {size})", parameters={":n": 3})
+    assert constant(clause.pattern.size, clause.text, clause.parameters) == (value, False)
+
+
 @pytest.mark.parametrize("size", ["x", "5 + x", "INTERVAL '1' HOUR + 5", "INTERVAL '1' HOUR * INTERVAL '1' HOUR", "1 / 0", "'5'", "concat(1)"])
 def test_no_constants(size):
     clause, expr = window(size)

@@ -11,7 +11,7 @@ from sparkcep.sql.rewrite.rewrite import double_braces, name_markers
     "pattern",
     [
         "A?? B{1,2}?", "((A B+) WITHIN 1!)", "((A B?) WITHIN 1!)", "(A B) WITHIN 1!?", "(A B) WITHIN 1! ?", "((A B) WITHIN 1! )?", "(A B) WITHIN 1! + 5 ?", "(A B) WITHIN 1! ROWS??",
-        "((A (B C?) WITHIN INTERVAL 1! SECONDS)?? D) WITHIN 2! ROWS?", "(A?) WITHIN 1! | (B?) within 2!", "{- (A) WITHIN 1! -}?", "PERMUTE(A, B) WITHIN ?", "() WITHIN ?",
+        "((A (B C?) WITHIN INTERVAL 1! SECONDS)?? D) WITHIN 2! ROWS?", "(A?) WITHIN 1! | (B?) within 2!", "{- (A) WITHIN 1! -}?", "PERMUTE(A, B) WITHIN ?", "((A B+) WITHIN (1 + 1!))?", "(A B?) WITHIN (1! * (2! - 1))+?", "() WITHIN ?",
     ],
 )  # fmt: skip
 def test_quantifiers_are_not_markers(pattern):

@@ -134,6 +134,28 @@ def test_keywords_after_the_table(statement, word):
         table(statement)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "FROM t |> @", "FROM t |> WHERE x |> @", "FROM t |> AS q |> @", "FROM t |> EXTEND x + 1 AS y @", "FROM t, u |> @", "FROM t |> JOIN u ON t.x = u.x @", "FROM t |> JOIN u USING (x) |> @",
+        "FROM t |> DROP x |> @", "SELECT * FROM (FROM t |> AGGREGATE count(*) AS n GROUP BY x |> @)",
+    ],
+)  # fmt: skip
+def test_pipes(statement):
+    with pytest.raises(ClauseError, match="is not a pipe operator\\. Write FROM \\(FROM t"):
+        table(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("FROM t @ |> WHERE x", "t"), ("FROM (FROM t |> WHERE x) @ |> WHERE n", "(FROM t |> WHERE x)"), ("FROM t |> JOIN u @ m ON m.x = t.x", "u"), ("FROM t |> WHERE x IN (SELECT n FROM u @)", "u"),
+    ],
+)  # fmt: skip
+def test_tables_around_pipes(statement, expected):
+    assert table(statement) == expected
+
+
 @pytest.mark.parametrize("statement", ["SELECT * FROM t WHERE @ > 1", "SELECT * FROM t LIMIT @", "SELECT @ FROM t", "SELECT 1 AS n, @"])
 def test_calls_are_not_clauses(statement):
     assert table(statement) is None

@@ -1,4 +1,4 @@
-"""Statements that may run a clause more than once refuse BUDGET INTERVAL, unless its clock counts."""
+"""Clauses and tables that may be read twice: BUDGET INTERVAL, and the clock of unfinished matches."""
 
 from __future__ import annotations
 
@@ -37,3 +37,25 @@ def test_refused(verb, sql):
 @pytest.mark.parametrize("sql", ["{}", "WITH m AS ({}) SELECT * FROM m", "INSERT INTO w {}", "EXPLAIN {}", "WITH m AS ({}), n AS (SELECT x AS update FROM m) SELECT update FROM n", "CREATE TABLE w AS {}", "WITH m AS ({}) SELECT * FROM m, LATERAL (SELECT m.x + 1 AS y)"])
 def test_allowed(sql):
     assert "match_recognize" in rewrite(sql.format(FOUND))
+
+
+CLOCK = "SELECT * FROM {} MATCH_RECOGNIZE (ORDER BY s MEASURES MATCH_STATUS() AS st ONE ROW PER MATCH SHOW UNFINISHED MATCHES{} PATTERN (A B) WINDOW 9)"
+MEDIAN = "(SELECT * FROM t MATCH_RECOGNIZE (ORDER BY s MEASURES FIRST(s) AS s, median(v) AS m PATTERN (A+)))"
+
+
+@pytest.mark.parametrize(
+    "table, named",
+    [
+        ("(SELECT * FROM t WHERE Rand() < 0.5)", "Rand"), ("(SELECT s, `uuid` () AS u FROM t)", "uuid"), ("t TABLESAMPLE (5 PERCENT)", "TABLESAMPLE"),
+        ("(SELECT * FROM t MATCH_RECOGNIZE (ORDER BY s MEASURES FIRST(s) AS s PATTERN (A) DEFINE A AS rand() < v))", "rand"),
+    ],
+)  # fmt: skip
+def test_a_table_that_is_read_twice_for_its_clock(table, named):
+    with pytest.raises(ClauseError, match=f"but {named} may give other rows then"):
+        rewrite(CLOCK.format(table, ""))
+    assert "match_recognize" in rewrite(CLOCK.format(table, " AS OF 5"))
+
+
+@pytest.mark.parametrize("table", [MEDIAN, "t TABLESAMPLE (5 PERCENT) REPEATABLE (1)", "(SELECT s, 'uuid()' AS u FROM t /* rand() */)", "(SELECT s, rand FROM t)", "rand"])
+def test_a_table_that_gives_its_rows_again(table):
+    assert "(SELECT max(s) FROM" in rewrite(CLOCK.format(table, ""))
