@@ -35,7 +35,7 @@ from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.append_only import AppendOnly
 from sparkcep.engine.changelog.consolidate import punctuation, report
 from sparkcep.engine.changelog.input_changes import ARC, INSERT, PUNCTUATE, RETRACT, VALUE_PUNCTUATE, InputChanges, turns
-from sparkcep.engine.changelog.punctuation import NeededRuns, values
+from sparkcep.engine.changelog.punctuation import NeededRuns
 from sparkcep.engine.changelog.run_log import RunLog
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.operator import Found
@@ -48,6 +48,7 @@ from sparkcep.kernels.common import layout
 
 FLUSH, FLUSH_ROWS = 8192, 1 << 19  # changes of matches that are emitted together, and the limit of their rows
 BLOCK = 64  # the first number of rows when runs are recomputed; it doubles
+ROWS_A_RECORD = 8  # rows that PUNCTUATE BY goes through for each new record
 _WITHOUT = -(1 << 63)
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
@@ -66,6 +67,7 @@ class _Partition:
         arcs: the arcs with their current lifetimes. int64 (arcs, members of ValidArc).
         effects: the effects of rows on these arcs.
         forgotten: how many of the first rows have lost all their records by PUNCTUATE BY.
+        left: how many records were left when PUNCTUATE BY last dropped some.
         needed: finds the records that PUNCTUATE BY leaves needed; None if it does not apply.
         held: the ids of the partition's matches.
         counts: how many computations give each match, see :func:`sparkcep.engine.changelog.consolidate.report`.
@@ -80,6 +82,7 @@ class _Partition:
     arcs: np.ndarray | None = None
     effects: dict[int, of_arcs.Effect] | None = None
     forgotten: int = 0
+    left: int = 0
     needed: NeededRuns | None = None
     held: Ids = field(default_factory=dict)
     counts: Counter[bytes] = field(default_factory=Counter)
@@ -347,7 +350,7 @@ class Changelog:
             return None
         column = plan.changes.punctuate
         is_text = pa.types.is_string(self.chunk.columns[column].type) or pa.types.is_large_string(self.chunk.columns[column].type)
-        return NeededRuns(self.runs.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
+        return NeededRuns(self.runs.automaton, is_text, self.rows.packed, turns.times, turns.values)
 
     def _forget(self, row: int) -> None:
         """Drops the records that no future row can continue to a match."""
@@ -355,8 +358,11 @@ class Changelog:
         if here.needed is None:
             return
         here.needed.promise(row)
-        live = log.live.tolist()
-        place = 0
+        live, records = log.live, int(self.state[kernels.S_RECORDS])
+        # This goes through all rows, so it waits until records have come in proportion, unless the log may soon be full.
+        if ROWS_A_RECORD * (records - here.left) < len(live) and 2 * records < self._most_records:
+            return
+        live, place = live.tolist(), 0
         for place, states in here.needed.states(live):
             if place < log.cleaned:
                 break
@@ -366,6 +372,7 @@ class Changelog:
         here.forgotten = max(here.forgotten, place)
 
     def _drop(self, row: int, states: int) -> None:
+        here.left = int(self.state[kernels.S_RECORDS])
         """Keeps only the records in ``states`` (bits) after a row."""
         records, crossed = self.log.records(row), self.log.arrays.crossed
         needed = np.array([states >> int(state) & 1 for state in records[:, c.I_STATE]], dtype=bool)
