@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.engine.automaton import arc_rows as of_arcs
 from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
 from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
@@ -290,22 +290,24 @@ class Changelog:
         since, here.promised = here.promised, max(here.promised, until)
         if not self.search.expires or until <= since:
             return
-        live = log.live
-        for at in range(here.settled, len(live)):
+        live, arrays, when = log.live, log.arrays, self.alive.when
+        upto = bisect_left(live, until, key=lambda q: when[q])
+        rows, following = live[here.settled : upto], live[here.settled + 1 : upto + 1]
+        counts = arrays.count[rows]
+        of, ends = np.repeat(np.arange(len(rows)), counts), arrays.kept[ranges(arrays.place[rows], counts), c.I_END]
+        # A run expires after its last row: no further row comes before its end.
+        last = np.minimum(np.append(when[following], c.ENDLESS), until)
+        due = here.settled + np.unique(of[(ends > since) & (ends <= last[of])])
+        # Rows are settled if no run is left that may expire; a new one cannot begin before a punctuation.
+        here.settled += int(of[(ends > until) & (ends < c.ENDLESS)].min(initial=len(rows)))
+        for at in due.tolist():
             q = int(live[at])
-            if self.alive.when[q] >= until:
-                break
-            ends = log.records(q)[:, c.I_END]
-            # no run is left that may expire, and a new one cannot begin before a punctuation
-            if at == here.settled and not ((ends > until) & (ends < c.ENDLESS)).any():
-                here.settled += 1
-            if ((ends > since) & (ends <= until)).any():
-                before = int(live[at - 1]) if at else -1
-                further = int(live[at + 1]) if at + 1 < len(live) else -1
-                ((_, _, found),) = self._walk(live[at : at + 1], before, graph=self.whole, further=further)
-                due = [match for match in found if self.runs.room.matches[match, c.M_EXPIRED] and since < self.runs.room.matches[match, c.M_END] <= until]
-                log.put(q, [*log.matches(q), *due])
-                log.note(due, True, cause)
+            before = int(live[at - 1]) if at else -1
+            further = int(live[at + 1]) if at + 1 < len(live) else -1
+            ((_, _, found),) = self._walk(live[at : at + 1], before, graph=self.whole, further=further)
+            expired = [match for match in found if self.runs.room.matches[match, c.M_EXPIRED] and since < self.runs.room.matches[match, c.M_END] <= until]
+            log.put(q, [*log.matches(q), *expired])
+            log.note(expired, True, cause)
 
     def _punctuate(self, row: int, cause: int) -> Iterator[Found]:
         """Emits a punctuation after the changes before it, if it has a later time than those before and the partition has had a
@@ -370,9 +372,9 @@ class Changelog:
         for q in live[max(log.cleaned, here.forgotten) : place]:
             self._drop(q, 0)
         here.forgotten = max(here.forgotten, place)
+        here.left = int(self.state[kernels.S_RECORDS])
 
     def _drop(self, row: int, states: int) -> None:
-        here.left = int(self.state[kernels.S_RECORDS])
         """Keeps only the records in ``states`` (bits) after a row."""
         records, crossed = self.log.records(row), self.log.arrays.crossed
         needed = np.array([states >> int(state) & 1 for state in records[:, c.I_STATE]], dtype=bool)
