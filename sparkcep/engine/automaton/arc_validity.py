@@ -69,7 +69,7 @@ def timetable(automaton: Automaton, sets: Sequence[np.ndarray], *, growing: bool
         growing: whether any state may get another arc later.
     """
     own = np.array(
-        [(a.target, a.letter, _TAKES[a.on], a.label, int(bool(a.emits)), ALWAYS, ENDLESS, *a.parameters) for a in automaton.arcs], dtype=np.int64,
+        [(a.target, a.letter, _TAKES[a.on], a.label if a.on == "row" else 0, int(bool(a.emits)), ALWAYS, ENDLESS, *a.parameters) for a in automaton.arcs], dtype=np.int64,
     ).reshape(-1, kernels.A_WIDTH)
     sources, states = np.array([a.source for a in automaton.arcs], dtype=np.int64), len(automaton.states)
     arcs, leaving, silent, bounds, bases, shift = [], [], [], [], [], 0

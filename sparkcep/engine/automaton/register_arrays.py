@@ -35,7 +35,7 @@ from sparkcep.plan.records import CLASSIFIER_COLUMN, Automaton, letter_column, p
 RECORDS, MATCHES = 1024, 8192  # initial sizes
 
 
-def _numbered(count: int) -> dict[str, np.ndarray]:
+def numbered_paths(count: int) -> dict[str, np.ndarray]:
     """New arrays for numbered paths, and the hash table to find them."""
     return {"numbered": np.zeros((count, 4), dtype=np.int64), "way_places": np.zeros(2 * count if count > 1 else 1, dtype=np.int64)}
 
@@ -212,7 +212,7 @@ class RegisterArrays:
         return kernels.RunRoom(
             ids=ids, float_ids=ids.view(np.float64), stack=np.zeros((RECORDS, 2), dtype=np.int64), walk=np.zeros((RECORDS, 2), dtype=np.int64),
             stamps=np.zeros(4 * RECORDS, dtype=np.int64), places=np.zeros(4 * RECORDS, dtype=np.int64),
-            ways=np.zeros((RECORDS if self.labelled else 1, 2), dtype=np.int64), **_numbered(RECORDS if self.by_ways else 1),
+            ways=np.zeros((RECORDS if self.labelled else 1, 2), dtype=np.int64), **numbered_paths(RECORDS if self.by_ways else 1),
             **_reported(RECORDS if self.repeats else 1, self.match_width()),
             **self.match_room(MATCHES, 16 * MATCHES if self.labelled else 1), made=made, float_made=made.view(np.float64), floating=floating,
             si=np.zeros(2 * stack, dtype=np.int64), sf=np.zeros(stack, dtype=np.float64), sn=np.zeros(stack, dtype=np.uint8),
@@ -261,7 +261,7 @@ class RegisterLoop(KernelLoop):
         """Makes room for twice as many records, path steps, numbered paths or matches of the call."""
         lacking = self.state[kernels.S_DETAIL]
         if lacking == kernels.NUMBERED:
-            known, fresh = int(self.state[kernels.S_KNOWN_WAYS]), _numbered(2 * len(self.runs.room.numbered))
+            known, fresh = int(self.state[kernels.S_KNOWN_WAYS]), numbered_paths(2 * len(self.runs.room.numbered))
             fresh["numbered"][: known + 1] = self.runs.room.numbered[: known + 1]
             self.replace(**fresh)
             kernels.place_ways(known, self.runs.room)

@@ -25,7 +25,7 @@ from sparkcep.engine.core.operator import NOTHING_DUE, Found, Operator, Step
 from sparkcep.engine.core.resume import AT_START, NOTHING_OPEN, ResumeState
 from sparkcep.engine.core.task import Task
 from sparkcep.kernels.automaton import register_runs as kernels
-from sparkcep.kernels.automaton.register_runs import APART, I_WAY, M_WORDS, O_LIMIT
+from sparkcep.kernels.automaton.register_runs import APART, I_WAY, I_WORDS, M_WORDS, O_LIMIT
 from sparkcep.kernels.common import layout
 
 
@@ -115,7 +115,12 @@ class RegisterRuns(Operator):
 
 
 class _SideBySide(RegisterLoop):
-    """The search over one chunk. ``opens`` has the partitions, see :func:`sparkcep.engine.automaton.expiry.lives`."""
+    """The search over one chunk.
+
+    Attributes:
+        opens: the partitions, see :func:`sparkcep.engine.automaton.expiry.lives`.
+        stuck: the row where paths were last dropped.
+    """
 
     def __init__(self, search: RegisterRuns, chunk: Chunk, opens: np.ndarray) -> None:
         super().__init__(search.runs, chunk)
@@ -123,6 +128,7 @@ class _SideBySide(RegisterLoop):
         self.state[:] = 0
         self.state[kernels.S_ONCE] = self.runs.repeats
         self.runs.forget()
+        self.stuck = -1
         self.alive = lifetimes(self.task.plan, chunk, self.task.failures)
         self.rows, self.code = self.runs.of_chunk(chunk, self.alive)
         changes = self.task.plan.changes
@@ -131,6 +137,44 @@ class _SideBySide(RegisterLoop):
 
     def run(self) -> int:
         return kernels.run(self.runs.context(self.runs.present.graph, self.rows, self.code), self.opens, self.state)
+
+    def grow(self) -> None:
+        """Drops paths and reported matches that are not needed any longer. If that frees less than half, or if one row needs more,
+        makes room for twice as many."""
+        state, row = self.state, self.row
+        if state[kernels.S_DETAIL] not in (kernels.NUMBERED, kernels.REPORTED):
+            super().grow()
+            return
+        if row != self.stuck:
+            self._drop_paths()
+            self.stuck = row
+            used, room = ((kernels.S_KNOWN_WAYS, self.runs.room.numbered) if state[kernels.S_DETAIL] == kernels.NUMBERED else (kernels.S_REPORTED, self.runs.room.reported))
+            if 2 * state[used] < len(room):
+                return
+        super().grow()
+
+    def _drop_paths(self) -> None:
+        """Drops the reported matches of earlier partitions, and the paths that no current run and no match has."""
+        room, state, way = self.runs.room, self.state, self.runs.compiled.way
+        paths, reported = room.numbered[: state[kernels.S_KNOWN_WAYS] + 1], room.reported[1 : state[kernels.S_REPORTED] + 1]
+        own = reported[paths[reported[:, M_WORDS + way], 2] >= self.rows.offsets[state[kernels.S_PART]]]
+        records, matches = room.ids[state[kernels.S_SIDE], : state[kernels.S_COUNT]], room.matches[: state[kernels.S_EVENTS]]
+        users = records[:, I_WORDS + way], matches[:, M_WORDS + way], own[:, M_WORDS + way]
+        used = np.arange(len(paths)) == 0
+        ways = np.unique(np.concatenate(users))
+        while len(ways := ways[~used[ways]]):
+            used[ways] = True
+            ways = np.unique(paths[ways, 0])
+        place = np.cumsum(used) - 1
+        for numbers in users:
+            numbers[:] = place[numbers]
+        kept = paths[used]
+        kept[:, 0] = place[kept[:, 0]]
+        room.numbered[: len(kept)], room.reported[1 : len(own) + 1] = kept, own
+        state[kernels.S_KNOWN_WAYS], state[kernels.S_REPORTED] = len(kept) - 1, len(own)
+        room.way_places[:] = room.reported_places[:] = 0
+        kernels.place_ways(len(kept) - 1, room)
+        kernels.place_reported(len(own), room)
 
     def more_ways(self) -> None:
         """Drops the path steps that no current run uses. If almost none is dropped, makes room for twice as many."""

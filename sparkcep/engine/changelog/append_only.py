@@ -70,17 +70,19 @@ class AppendOnly:
                 described = self._with_changes(some, found, found.events[:, layout.E_START] + found.events[:, layout.E_ROWS] - 1)
                 yield Found(some, logged(self.task, some, self.search.output.described(described), held))
             return
-        found = together(list(self.search.rounds(some)))
+        rounds = [(found.events, self.search.output.described(found)) for found in self.search.rounds(some)]
+        found = together([described for _, described in rounds])
+        read = np.concatenate([events for events, _ in rounds])  # the rows that computations read
+        cause = _latest(came, read[:, layout.E_START], read[:, layout.E_ROWS])
         events = found.events
-        cause = _latest(came, events[:, layout.E_START], events[:, layout.E_ROWS])
         order = np.lexsort((came[cause], events[:, layout.E_PART]))
         events, cause = events[order], cause[order]
         of = events[:, layout.E_PART]
         first = np.searchsorted(of, of)
         events[:, layout.E_NUMBER] = np.arange(1, len(of) + 1) - first
         by_event = {name: values.take(pa.array(order)) for name, values in found.by_event.items()}
-        described = self.search.output.described(self._with_changes(some, replace(found, events=events, by_event=by_event), cause))
-        yield Found(some, logged(self.task, some, described, held))
+        changed = self._with_changes(some, replace(found, events=events, by_event=by_event), cause)
+        yield Found(some, logged(self.task, some, changed, held))
 
     def _with_changes(self, chunk: Chunk, found: MatchBatch, cause: np.ndarray) -> MatchBatch:
         """The matches with the values of change functions. ``cause``: int64 (matches), the rows that inserted them."""

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.engine.automaton import arc_rows as of_arcs
 from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
 from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
@@ -35,7 +35,7 @@ from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.append_only import AppendOnly
 from sparkcep.engine.changelog.consolidate import punctuation, report
 from sparkcep.engine.changelog.input_changes import ARC, INSERT, PUNCTUATE, RETRACT, VALUE_PUNCTUATE, InputChanges, turns
-from sparkcep.engine.changelog.punctuation import NeededRuns, values
+from sparkcep.engine.changelog.punctuation import NeededRuns
 from sparkcep.engine.changelog.run_log import RunLog
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.operator import Found
@@ -48,6 +48,7 @@ from sparkcep.kernels.common import layout
 
 FLUSH, FLUSH_ROWS = 8192, 1 << 19  # changes of matches that are emitted together, and the limit of their rows
 BLOCK = 64  # the first number of rows when runs are recomputed; it doubles
+ROWS_A_RECORD = 8  # rows that PUNCTUATE BY goes through for each new record
 _WITHOUT = -(1 << 63)
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
@@ -66,6 +67,7 @@ class _Partition:
         arcs: the arcs with their current lifetimes. int64 (arcs, members of ValidArc).
         effects: the effects of rows on these arcs.
         forgotten: how many of the first rows have lost all their records by PUNCTUATE BY.
+        left: how many records were left when PUNCTUATE BY last dropped some.
         needed: finds the records that PUNCTUATE BY leaves needed; None if it does not apply.
         held: the ids of the partition's matches.
         counts: how many computations give each match, see :func:`sparkcep.engine.changelog.consolidate.report`.
@@ -80,6 +82,7 @@ class _Partition:
     arcs: np.ndarray | None = None
     effects: dict[int, of_arcs.Effect] | None = None
     forgotten: int = 0
+    left: int = 0
     needed: NeededRuns | None = None
     held: Ids = field(default_factory=dict)
     counts: Counter[bytes] = field(default_factory=Counter)
@@ -287,22 +290,24 @@ class Changelog:
         since, here.promised = here.promised, max(here.promised, until)
         if not self.search.expires or until <= since:
             return
-        live = log.live
-        for at in range(here.settled, len(live)):
+        live, arrays, when = log.live, log.arrays, self.alive.when
+        upto = bisect_left(live, until, key=lambda q: when[q])
+        rows, following = live[here.settled : upto], live[here.settled + 1 : upto + 1]
+        counts = arrays.count[rows]
+        of, ends = np.repeat(np.arange(len(rows)), counts), arrays.kept[ranges(arrays.place[rows], counts), c.I_END]
+        # A run expires after its last row: no further row comes before its end.
+        last = np.minimum(np.append(when[following], c.ENDLESS), until)
+        due = here.settled + np.unique(of[(ends > since) & (ends <= last[of])])
+        # Rows are settled if no run is left that may expire; a new one cannot begin before a punctuation.
+        here.settled += int(of[(ends > until) & (ends < c.ENDLESS)].min(initial=len(rows)))
+        for at in due.tolist():
             q = int(live[at])
-            if self.alive.when[q] >= until:
-                break
-            ends = log.records(q)[:, c.I_END]
-            # no run is left that may expire, and a new one cannot begin before a punctuation
-            if at == here.settled and not ((ends > until) & (ends < c.ENDLESS)).any():
-                here.settled += 1
-            if ((ends > since) & (ends <= until)).any():
-                before = int(live[at - 1]) if at else -1
-                further = int(live[at + 1]) if at + 1 < len(live) else -1
-                ((_, _, found),) = self._walk(live[at : at + 1], before, graph=self.whole, further=further)
-                due = [match for match in found if self.runs.room.matches[match, c.M_EXPIRED] and since < self.runs.room.matches[match, c.M_END] <= until]
-                log.put(q, [*log.matches(q), *due])
-                log.note(due, True, cause)
+            before = int(live[at - 1]) if at else -1
+            further = int(live[at + 1]) if at + 1 < len(live) else -1
+            ((_, _, found),) = self._walk(live[at : at + 1], before, graph=self.whole, further=further)
+            expired = [match for match in found if self.runs.room.matches[match, c.M_EXPIRED] and since < self.runs.room.matches[match, c.M_END] <= until]
+            log.put(q, [*log.matches(q), *expired])
+            log.note(expired, True, cause)
 
     def _punctuate(self, row: int, cause: int) -> Iterator[Found]:
         """Emits a punctuation after the changes before it, if it has a later time than those before and the partition has had a
@@ -347,7 +352,7 @@ class Changelog:
             return None
         column = plan.changes.punctuate
         is_text = pa.types.is_string(self.chunk.columns[column].type) or pa.types.is_large_string(self.chunk.columns[column].type)
-        return NeededRuns(self.runs.automaton, is_text, self.rows.packed, turns.times, values(self.chunk, column))
+        return NeededRuns(self.runs.automaton, is_text, self.rows.packed, turns.times, turns.values)
 
     def _forget(self, row: int) -> None:
         """Drops the records that no future row can continue to a match."""
@@ -355,8 +360,11 @@ class Changelog:
         if here.needed is None:
             return
         here.needed.promise(row)
-        live = log.live.tolist()
-        place = 0
+        live, records = log.live, int(self.state[kernels.S_RECORDS])
+        # This goes through all rows, so it waits until records have come in proportion, unless the log may soon be full.
+        if ROWS_A_RECORD * (records - here.left) < len(live) and 2 * records < self._most_records:
+            return
+        live, place = live.tolist(), 0
         for place, states in here.needed.states(live):
             if place < log.cleaned:
                 break
@@ -364,6 +372,7 @@ class Changelog:
         for q in live[max(log.cleaned, here.forgotten) : place]:
             self._drop(q, 0)
         here.forgotten = max(here.forgotten, place)
+        here.left = int(self.state[kernels.S_RECORDS])
 
     def _drop(self, row: int, states: int) -> None:
         """Keeps only the records in ``states`` (bits) after a row."""

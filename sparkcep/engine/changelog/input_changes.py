@@ -68,6 +68,7 @@ class InputChanges:
         partner: int64 (rows), the row that a retraction deletes, or the retraction that deletes the row; -1 for other rows.
         times: int64 (rows), numbers that ascend with time, also from partition to partition.
         arcs: the rows of ARCS FROM; None without that clause.
+        values: int64 (rows), see :func:`sparkcep.engine.changelog.punctuation.values`; None without PUNCTUATE BY.
     """
 
     kinds: np.ndarray
@@ -75,6 +76,7 @@ class InputChanges:
     partner: np.ndarray
     times: np.ndarray
     arcs: ArcRows | None
+    values: np.ndarray | None = None
 
     @property
     def left(self) -> np.ndarray:
@@ -99,9 +101,10 @@ def turns(task: Task, chunk: Chunk) -> InputChanges:
         return InputChanges(kinds, order, np.full(chunk.rows, -1, dtype=np.int64), kinds, arcs)
     time = chunk.columns[plan.automaton.time]
     times = _times(chunk, time) if arcs is None else _ranked(parts, arcs.clock)
-    if changes.punctuate:
-        kinds[(kinds == PUNCTUATE) & (values(chunk, changes.punctuate) >= 0)] = VALUE_PUNCTUATE
-    found = InputChanges(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs)
+    of = values(chunk, changes.punctuate) if changes.punctuate else None
+    if of is not None:
+        kinds[(kinds == PUNCTUATE) & (of >= 0)] = VALUE_PUNCTUATE
+    found = InputChanges(kinds, order, _partners(task, chunk, kinds, order, parts), times, arcs, of)
     _check_punctuations(task, chunk, found, null_marks(time).astype(bool))
     return found
 
@@ -182,7 +185,7 @@ def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: n
     promised = np.maximum.accumulate(np.where(found.kinds[order] == PUNCTUATE, found.times[order], 0))
     late = order[(found.times[order] < promised) & (found.kinds[order] < PUNCTUATE) & ~absent[order]]
     if (found.kinds == VALUE_PUNCTUATE).any():
-        late = _late_of_values(chunk, found, plan.changes.punctuate, absent)
+        late = _late_of_values(chunk, found, absent)
     if len(late):
         row = int(late[0])
         raise MatchRuntimeError(
@@ -191,9 +194,9 @@ def _check_punctuations(task: Task, chunk: Chunk, found: InputChanges, absent: n
         )
 
 
-def _late_of_values(chunk: Chunk, found: InputChanges, punctuate: str, absent: np.ndarray) -> np.ndarray:
+def _late_of_values(chunk: Chunk, found: InputChanges, absent: np.ndarray) -> np.ndarray:
     """The first change that an earlier punctuation excludes, of all rows or of its value; empty if there is none."""
-    of, kinds, times, parts = values(chunk, punctuate).tolist(), found.kinds.tolist(), found.times.tolist(), chunk.partition_of(found.order).tolist()
+    of, kinds, times, parts = found.values.tolist(), found.kinds.tolist(), found.times.tolist(), chunk.partition_of(found.order).tolist()
     promises, part = Punctuations(), -1
     for row, its in zip(found.order.tolist(), parts):
         if its != part:

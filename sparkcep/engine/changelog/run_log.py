@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.automaton.register_arrays import RegisterLoop
+from sparkcep.engine.automaton.register_arrays import RECORDS, RegisterLoop, numbered_paths
 from sparkcep.engine.automaton.register_output import RegisterOutput
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import doubled, with_doubled
@@ -89,6 +89,9 @@ class RunLog(RegisterLoop):
         self.state[kernels.S_OF] = -1
         self.state[c.S_COUNT] = self.state[c.S_EVENTS] = self.state[c.S_LABELS] = self.state[c.S_WAYS] = self.state[c.S_NUMBER] = 0
         self.cleaned = 0
+        if self.state[c.S_KNOWN_WAYS]:  # the paths of the last partition
+            self.state[c.S_KNOWN_WAYS] = 0
+            self.replace(**numbered_paths(RECORDS))
 
     @property
     def live(self) -> np.ndarray:

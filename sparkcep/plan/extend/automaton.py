@@ -283,8 +283,8 @@ class _Builder:
         expiring = next((arc for arc in arcs if arc.on == EXPIRY), None)
         if expiring is not None:
             raise self.error(expiring.span, "an arc ON EXPIRY takes no row, but BY ROWS identifies a match by its rows. Leave BY ROWS out")
-        if not self.labels:
-            raise self.error(_head(self.clause), "AUTOMATON BY ROWS distinguishes matches by the rows of named arcs, and no arc has a name. Name the arcs, as in ARC a FROM q0 TO q1")
+        if not any(arc.name is not None and arc.on == ROW for arc in arcs):
+            raise self.error(_head(self.clause), "AUTOMATON BY ROWS distinguishes matches by the rows of named arcs, and no arc that takes rows has a name. Name such arcs, as in ARC a FROM q0 TO q1")
         if len(self.labels) > MAX_VARIABLES:
             raise self.error(_head(self.clause), f"AUTOMATON BY ROWS can distinguish at most {MAX_VARIABLES} names of arcs", LIMIT)
 

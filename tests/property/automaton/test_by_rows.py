@@ -42,7 +42,7 @@ EMITS = {"n": lambda n, row: n, "v": lambda n, row: row["v"], "1": lambda n, row
 
 
 def random_graph(rng, shape):
-    """Named arcs in a line, and arcs without a name before, between or after them."""
+    """Named arcs in a line, and arcs without a name before, between or after them. The name of an arc ON EMPTY says nothing."""
     if shape == "twice":  # one computation begins before the match's rows and soon ends, the other begins with them and goes on
         arcs = [Arc(None, 0, 1), Arc("A", 1, 2, 1), Arc(None, 2, 6), Arc("A", 0, 3, 1), Arc(None, 3, 3), Arc(None, 3, 6, rng.choice((1, 2)))]
         arcs += [Arc("B", 3, 3, 2)] if rng.random() < 0.5 else []
@@ -52,14 +52,14 @@ def random_graph(rng, shape):
     end = last if shape in ("begin", "middle") else rng.choice((last, 4))
     arcs = [Arc("A", 0, a, rng.choice((1, 2)), adds=rng.random() < 0.3), Arc(rng.choice("AB"), a, b, rng.choice((None, 1)))]
     emits = rng.choice((None, None, "n", "v", "1"))
-    arcs.append(Arc("C", b, last, rng.choice((None, 1)), emits=emits if end == last else None) if rng.random() < 0.5 else Arc(None, b, last, empty=True))
+    arcs.append(Arc("C", b, last, rng.choice((None, 1)), emits=emits if end == last else None) if rng.random() < 0.5 else Arc(rng.choice((None, "E")), b, last, empty=True))
     if shape in ("begin", "any"):
         arcs += [Arc(None, 0, 0, rng.choice((None, 1)), adds=rng.random() < 0.2)] if rng.random() < 0.7 else [Arc(None, 0, 5), Arc("A", 5, a, 1)]
     if shape in ("middle", "any"):
         arcs += [Arc(None, rng.choice((a, b)), rng.choice((a, b)), rng.choice((None, 0, 1))) for _ in range(rng.choice((1, 2)))]
     if end == 4 or shape == "end":
         arcs += [Arc(None, last, last)] if rng.random() < 0.7 else []
-        arcs += [Arc(None, last, end, rng.choice((None, 0)), emits=emits)] + ([Arc(None, last, end, empty=True)] if end == 4 and rng.random() < 0.2 else [])
+        arcs += [Arc(None, last, end, rng.choice((None, 0)), emits=emits)] + ([Arc(rng.choice((None, "E")), last, end, empty=True)] if end == 4 and rng.random() < 0.2 else [])
     if shape == "any":
         arcs.append(Arc(rng.choice((None, "D")), rng.choice((0, a, b)), rng.choice((a, b, end))))
     rng.shuffle(arcs)

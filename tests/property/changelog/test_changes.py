@@ -12,6 +12,7 @@ from sparkcep.engine.automaton import register_arrays
 from sparkcep.engine.changelog import changelog as changelog_engine
 from sparkcep.engine.changelog import run_log as log_engine
 from sparkcep.engine.changelog.append_only import AppendOnly
+from sparkcep.engine.changelog.punctuation import NeededRuns
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.automaton.register_runs import S_EVENTS
 from sparkcep.kernels.automaton.run_log import S_RECORDS
@@ -251,6 +252,43 @@ def test_punctuations_bound_what_is_kept(promise, of, monkeypatch):
         monkeypatch.setattr(changelog_engine.Changelog, "cleans", cleans)
         with pytest.raises(MatchRuntimeError, match="STATE_LIMIT"):
             run(text, {0: some}, settings=bounded)
+
+
+def test_punctuations_of_one_source_cost_rows_in_proportion(monkeypatch):
+    """Nothing can be dropped, as the other source promises nothing. All rows are gone through after as many records came."""
+    gone_through, states = [0], NeededRuns.states
+
+    def counted(self, live):
+        gone_through[0] += len(live)
+        return states(self, live)
+
+    monkeypatch.setattr(NeededRuns, "states", counted)
+    rows = [change(2 * i if i % 10 != 5 else 2 * i + 7, "insert", i, 0, int(i % 4 == 0)) for i in range(2000)]
+    promises = [change(2 * i + 15, "punctuate", i, None, 1) for i in range(0, 2000, 10)]
+    text = (
+        "PARTITION BY p ORDER BY id MEASURES CHANGE() AS change, FIRST(id) AS a, LAST(id) AS z AUTOMATON (STATE q2 FINAL ARC FROM q0 TO q1 WHEN w = 1 ARC FROM q1 TO q2 WHEN v = 0) "
+        "CHANGES IN op ARRIVAL BY at PUNCTUATE BY w REPORT CHANGES"
+    )
+    assert len(run(text, {0: rows + promises})[0]) >= 40 and 0 < gone_through[0] < 8 * len(rows)
+
+
+def test_expiry_looks_at_last_rows_alone(monkeypatch):
+    """A run that waits has records after all rows that it passes. It expires after the last one."""
+    calls, walk = [0], changelog_engine.Changelog._walk
+
+    def counted(self, *of, **more):
+        calls[0] += 1
+        return walk(self, *of, **more)
+
+    monkeypatch.setattr(changelog_engine.Changelog, "_walk", counted)
+    rows = [change(2 * i, "insert", i, int(i % 3 == 0)) for i in range(200)]
+    promises = [change(2 * i + 1, "punctuate", i - 2, None) for i in range(4, 200, 5)]
+    text = (
+        "PARTITION BY p ORDER BY id MEASURES CHANGE() AS change, FIRST(id) AS a, LAST(id) AS z, MATCH_FROM() AS at AUTOMATON (STATE q2 FINAL, q1 IGNORE WHEN v < 9 "
+        "ARC FROM q0 TO q1 WHEN v = 1 ARC FROM q1 TO q2 ON EXPIRY) WINDOW 50 CHANGES IN op ARRIVAL BY at REPORT CHANGES"
+    )
+    found = run(text, {0: rows + promises})[0]
+    assert [tuple(row.values()) for row in found] == [("insert", i, min(i + 49, 199), i + 50) for i in range(0, 200, 3)] and calls[0] <= len(found)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from sparkcep.engine.changelog import changelog as changelog_engine
 from sparkcep.engine.changelog import run_log as log_engine
 from sparkcep.errors import ClauseError
 from sparkcep.plan.build import make_plan
-from sparkcep.settings import DEFAULT
+from sparkcep.settings import DEFAULT, Settings
 from sparkcep.sql.explain.as_automaton import as_automaton
 from tests.oracle import changelog, expr, measures, pattern, selection
 from tests.property.frontier.test_selection_differential import condition_of, loop_and_what_follows
@@ -213,6 +213,16 @@ def test_every_arrival_gives_one_net(seed):
     assert told > 25
 
 
+@pytest.mark.parametrize("report", ["", "REPORT CHANGES"])
+def test_paths_of_earlier_partitions_take_no_room(report):
+    """The paths of each partition are within the limit, and those of all together are not."""
+    rows = [{"id": i, "v": i, "w": 0, "s": None, "n": None, "op": "insert", "at": -i} for i in range(20)]
+    text = (
+        f"PARTITION BY p ORDER BY id MEASURES {'CHANGE() AS m_change, ' * bool(report)}LAST(id) AS m_last EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B C) "
+        f"CHANGES IN op ARRIVAL BY at {report} DEFINE C AS v = 19"
+    )
+    found = run(text, {p: rows for p in range(80)}, settings=Settings(max_state_bytes=3 << 20))
+    assert {p: len(matches) for p, matches in found.items()} == dict.fromkeys(range(80), 19 * 18 // 2)
 
 
 def restated_agrees(rng, query):
