@@ -84,3 +84,12 @@ def test_a_side_that_differs_explains_nothing(monkeypatch):
     rows = frozen(asked, ["t", "v"], [(1, 1), (2, 2)], "t")
     for why in (explain(rows, Asked((0,))), overall([rows], Totals(2, 1), DEFAULT, words={})):
         assert not why.verified and why.lines == (UNTRUE,) and json.loads(why.report)["clause"] == asked.stated.text
+
+
+def test_a_null_of_a_negated_row_has_its_cause():
+    """The condition of a negated row sees the rows of the finished match, and those of its group."""
+    condition = "v > B.v OR v > LAST(D.v, 3) OR v > A.v OR v > C.v"
+    clause = "ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~(B D) C) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS"
+    why = explain(frozen(question(f"{clause} {condition}"), ["t", "e", "v"], [(1, "a", None), (2, "b", None), (3, "d", 5), (4, "c", 1)], "t"), Asked((0,)))
+    causes = {shown.comparison: shown.cause for shown in why.next if shown.variable == "D"}
+    assert causes == {"v > B.v": "v is NULL in row 2", "v > LAST(D.v, 3)": "LAST(D.v, 3): only 1 row is D yet", "v > A.v": "v is NULL in row 1", "v > C.v": ""}
