@@ -93,3 +93,19 @@ def test_a_null_of_a_negated_row_has_its_cause():
     why = explain(frozen(question(f"{clause} {condition}"), ["t", "e", "v"], [(1, "a", None), (2, "b", None), (3, "d", 5), (4, "c", 1)], "t"), Asked((0,)))
     causes = {shown.comparison: shown.cause for shown in why.next if shown.variable == "D"}
     assert causes == {"v > B.v": "v is NULL in row 2", "v > LAST(D.v, 3)": "LAST(D.v, 3): only 1 row is D yet", "v > A.v": "v is NULL in row 1", "v > C.v": ""}
+
+
+def test_rows_that_may_not_be_passed_over_are_the_last_ones():
+    """A takes row 4, so C is not asked later, although no B follows A."""
+    asked = question("ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN ((A B)+ C?) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'")
+    why = explain(frozen(asked, ["t", "e"], list(enumerate("abxacxx", 1)), "t"), Asked((), 1))
+    wanted = "C comes first, refused by 2 rows, closest row 3 (t 3); SKIP TILL NEXT MATCH does not pass over row 4:"
+    assert [line.strip() for line in why.lines if "C comes first" in line] == [wanted]
+
+
+def test_a_negation_ends_the_rows_of_a_run():
+    """B would take row 4 if the negation allowed it, so the run does not pass over that row."""
+    asked = question("ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~N B C) DEFINE A AS e = 'a', N AS e = 'n', B AS e = 'b', C AS e = 'c'")
+    why = explain(frozen(asked, ["t", "e"], list(enumerate("axnbbc", 1)), "t"), Asked((0,)))
+    assert why.lines[2] == "  B would take row 4 (t 4), but ~N looks at rows 2-3 and forbids row 3:"
+    assert why.lines[4] == "  It ended because no later row goes on (rows 2-4; SKIP TILL NEXT MATCH does not pass over row 4). The pattern lets come next:"
