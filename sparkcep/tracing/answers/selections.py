@@ -426,9 +426,9 @@ class Conjunction:
             self.writer.reasons.append(Reason("EFFORT", row + 1, row + 1))
             return ["The sides have too many matches to combine. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."]
         if best is None and not is_whole:
-            return [f"The sides have more than {MOST_WAYS} matches. The first ones do not fit together."]
+            return [f"The sides have more than {MOST_WAYS} matches. The first ones do not fit together, unless one row serves two sides."]
         if best is None:
-            return [f"No rows that begin at row {row + 1} fit all sides" + ("." if begins_outside(whole) else ": a match starts at the first row of one of its sides.")]
+            return [f"No rows that begin at row {row + 1} fit all sides, unless one row serves two of them." + ("" if begins_outside(whole) else " A match starts at the first row of one of its sides.")]
         listed = " with ".join(f"{row_spans(way.rows)} ({self.writer.labels(way.variables)})" for way in best.ways if way.rows)
         listed = listed[0].upper() + listed[1:]
         if not best.refused and self.rows.question.plan.non_overlapping:

@@ -109,3 +109,10 @@ def test_a_negation_ends_the_rows_of_a_run():
     why = explain(frozen(asked, ["t", "e"], list(enumerate("axnbbc", 1)), "t"), Asked((0,)))
     assert why.lines[2] == "  B would take row 4 (t 4), but ~N looks at rows 2-3 and forbids row 3:"
     assert why.lines[4] == "  It ended because no later row goes on (rows 2-4; SKIP TILL NEXT MATCH does not pass over row 4). The pattern lets come next:"
+
+
+def test_one_row_that_serves_two_sides():
+    """Only different rows are put together, and the answer says so."""
+    asked = question("ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A & B) WINDOW 1 DEFINE A AS e = 'a', B AS v > A.v")
+    why = explain(frozen(asked, ["t", "e", "v"], [(1, "a", 1), (2, "b", 3)], "t"), Asked((0,)))
+    assert why.lines[-1] == "No rows that begin at row 1 fit all sides, unless one row serves two of them. A match starts at the first row of one of its sides."
