@@ -437,3 +437,9 @@ def test_a_path_is_found_again():
     first = search.path
     search.forget()
     assert [(node.state, node.row, move) for node, move in search.path] == [(node.state, node.row, move) for node, move in first]
+
+
+def test_a_variable_that_is_missing_before_the_first_row():
+    asked = question("ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'")
+    rows = frozen(asked, ["t", "e"], [(1, "b"), (2, "x"), (3, "b")], "t")
+    assert "  row 1: B; A missing before row 1" in overall([rows], totals(rows), DEFAULT, words={}).lines

@@ -13,7 +13,7 @@ from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.answers.reasons import REASONS
 from sparkcep.tracing.rows.sides import Side
-from tests.support.why_examples import frozen, question
+from tests.support.why_examples import frozen, question, totals
 from tests.support.why_selection_examples import SELECTIONS
 from tests.unit.tracing.test_why import answered
 
@@ -116,3 +116,11 @@ def test_one_row_that_serves_two_sides():
     asked = question("ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A & B) WINDOW 1 DEFINE A AS e = 'a', B AS v > A.v")
     why = explain(frozen(asked, ["t", "e", "v"], [(1, "a", 1), (2, "b", 3)], "t"), Asked((0,)))
     assert why.lines[-1] == "No rows that begin at row 1 fit all sides, unless one row serves two of them. A match starts at the first row of one of its sides."
+
+
+def test_comparisons_of_negated_variables_are_not_counted():
+    """The match judges them, so the searches of start rows do not ask them one by one."""
+    asked = question("ORDER BY t MEASURES 1 AS one EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~B C) DEFINE A AS e = 'a', B AS v > A.v, C AS v > A.v")
+    rows = frozen(asked, ["t", "e", "v"], [(1, "a", 1), (2, "b", 3), (3, "c", 3)], "t")
+    lines = overall([rows], totals(rows), DEFAULT, words={}).lines
+    assert [line.split()[0] for line in lines if "looks at the match" in line] == ["C"]
