@@ -114,3 +114,14 @@ def test_options_that_are_not_explained(option, what):
         question(f"ORDER BY t MEASURES 1 AS one {option} DEFINE A AS v > 1")
     assert caught.value.error_class == "SPARKCEP.WHY"
     assert f"Leave {what} out" in caught.value.message
+
+
+STEPS_OF_ANY = "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B C) APPROX 1 {} WINDOW 10 DEFINE A AS k = 'a', B AS k = 'b', C AS k = 'c'"
+
+
+@pytest.mark.parametrize("report, found", [("ALL MATCHES", "It is in match 4 as B and match 5 as B and match 10 as B and 2 more."), ("PROXY MATCHES", "It is in match 3 as B and match 4 as B.")])
+def test_a_row_of_another_approximate_match(report, found):
+    """A row that another match has is reported, so no match is shown instead."""
+    example = Example("", STEPS_OF_ANY.format(report), "t k", "1 a; 2 b; 3 x; 4 a; 5 c; 6 b; 7 c", "", "t = 6", {"match": 1})
+    lines = answered(example).lines
+    assert lines[0].startswith("Row 6 (t 6) is not in match 1, which takes rows 1-2") and lines[1:] == (found,)
