@@ -125,3 +125,12 @@ def test_a_row_of_another_approximate_match(report, found):
     example = Example("", STEPS_OF_ANY.format(report), "t k", "1 a; 2 b; 3 x; 4 a; 5 c; 6 b; 7 c", "", "t = 6", {"match": 1})
     lines = answered(example).lines
     assert lines[0].startswith("Row 6 (t 6) is not in match 1, which takes rows 1-2") and lines[1:] == (found,)
+
+
+def test_a_variable_in_a_later_window():
+    """The first window leaves the match with the row out, and the second one keeps it."""
+    clause = "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) WINDOW 4 ROWS SLIDE 2 ROWS PREF MAX (B.v - A.v) TOP 1"
+    lines = answered(Example("", clause, "t v", "1 0; 2 9; 3 0; 4 5; 5 0; 6 1", "", "t = 4", {"expect": "B"})).lines
+    assert lines[0] == "Row 4 (t 4) is B in match 1 in the window from row 3."
+    lines = answered(Example("", clause, "t v", "1 0; 2 9; 3 0; 4 5; 5 0; 6 1", "", "t = 6", {"match": 2})).lines
+    assert lines[0] == "Row 6 (t 6) is in match 2 of the window from row 3 as B."
