@@ -134,3 +134,24 @@ def test_a_variable_in_a_later_window():
     assert lines[0] == "Row 4 (t 4) is B in match 1 in the window from row 3."
     lines = answered(Example("", clause, "t v", "1 0; 2 9; 3 0; 4 5; 5 0; 6 1", "", "t = 6", {"match": 2})).lines
     assert lines[0] == "Row 6 (t 6) is in match 2 of the window from row 3 as B."
+
+
+BY_ROWS = """ORDER BY t AUTOMATON BY ROWS (
+    STATE q1 IGNORE WHEN TRUE, q2 FINAL
+    ARC a FROM q0 TO q1 WHEN k = 'a'
+    ARC b FROM q1 TO q2 WHEN k = 'b'
+  ) WINDOW 10"""
+
+
+def test_rows_that_a_match_by_rows_passes_over():
+    """An arc without a name takes them for its computation, and not for the match."""
+
+    def lines(at: str | None, **arguments: int) -> tuple[str, ...]:
+        return answered(Example("", BY_ROWS, "t k", "1 a; 2 x; 3 a; 4 b; 5 b", "", at, arguments)).lines
+
+    assert lines(None, match=1) == ("Match 1 takes rows 1 and 4.", "  Its arcs: a, arc 1 x2, b.")
+    assert lines("t = 2")[:3] == (
+        "Row 2 (t 2) is in no match.", "Match 1 takes rows 1 and 4 and passes over the row. 1 more match around the row does not take it.",
+        "No match begins here: no arc of q0 takes the row.",
+    )  # fmt: skip
+    assert lines("t = 3", match=1) == ("Row 3 (t 3) is not in match 1, which takes rows 1 and 4.", "It is in 2 other matches.")
