@@ -142,7 +142,7 @@ class FrozenRows:
         windows = Windows.of(plan, self.table, self.first)
         strategy = STRICT if plan.selection is None else plan.selection.strategy
         return Pattern(
-            Program(plan.pattern), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), windows, strategy, plan.reports_all,
+            Program(plan.pattern, adjacent=strategy == STRICT), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), windows, strategy, plan.reports_all,
             negations_of(plan, self.question.looks),
         )  # fmt: skip
 

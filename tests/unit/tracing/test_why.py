@@ -443,3 +443,16 @@ def test_a_variable_that_is_missing_before_the_first_row():
     asked = question("ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'")
     rows = frozen(asked, ["t", "e"], [(1, "b"), (2, "x"), (3, "b")], "t")
     assert "  row 1: B; A missing before row 1" in overall([rows], totals(rows), DEFAULT, words={}).lines
+
+
+def test_a_long_permute():
+    """Its elements are chosen one by one: ten of them have 1,024 sets, and 3,628,800 orders."""
+    names = "ABCDEFGHIJ"
+    clause = f"ORDER BY t PATTERN (PERMUTE({', '.join(names)}) X) DEFINE X AS e = 'x', {', '.join(f'{name} AS e = {name.lower()!r}' for name in names)}"
+    found, missing = (frozen(question(clause), ["t", "e"], list(enumerate(letters, 1)), "t") for letters in ("jihgfedcbax", "jihgfedcbxx"))
+    assert explain(found, Asked(match=1)).lines[0] == "Match 1 takes rows 1-11: J I H G F E D C B A X."
+    assert explain(missing, Asked((0,))).lines[1:4] == (
+        "No match starts here. The run that got farthest took rows 1-9: J I H G F E D C B.", "  It ended at row 10 (t 10). The pattern lets come next:", "    A  e = 'a'  'x' = 'a'  false",
+    )  # fmt: skip
+    with pytest.raises(ClauseError, match="a PERMUTE of more than 7 elements with quantifiers or alternatives"):
+        question(clause.replace("A, ", "A+, ", 1))
