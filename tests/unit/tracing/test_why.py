@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import json
 import math
 import textwrap
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -18,6 +20,7 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.hints import Cast, Totals
 from sparkcep.tracing.answers.overall import overall
+from sparkcep.tracing.answers.values import plain
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import EVALUATION, Trace
@@ -439,12 +442,6 @@ def test_a_path_is_found_again():
     assert [(node.state, node.row, move) for node, move in search.path] == [(node.state, node.row, move) for node, move in first]
 
 
-def test_a_variable_that_is_missing_before_the_first_row():
-    asked = question("ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'")
-    rows = frozen(asked, ["t", "e"], [(1, "b"), (2, "x"), (3, "b")], "t")
-    assert "  row 1: B; A missing before row 1" in overall([rows], totals(rows), DEFAULT, words={}).lines
-
-
 def test_a_long_permute():
     """Its elements are chosen one by one: ten of them have 1,024 sets, and 3,628,800 orders."""
     names = "ABCDEFGHIJ"
@@ -456,3 +453,20 @@ def test_a_long_permute():
     )  # fmt: skip
     with pytest.raises(ClauseError, match="a PERMUTE of more than 7 elements with quantifiers or alternatives"):
         question(clause.replace("A, ", "A+, ", 1))
+
+
+def test_a_variable_that_is_missing_before_the_first_row():
+    asked = question("ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'")
+    rows = frozen(asked, ["t", "e"], [(1, "b"), (2, "x"), (3, "b")], "t")
+    assert "  row 1: B; A missing before row 1" in overall([rows], totals(rows), DEFAULT, words={}).lines
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (Decimal("0E-10"), "0.0000000000"), (Decimal("-1E-8"), "-0.00000001"), (datetime.timedelta(seconds=-1), "-0:00:01"), (datetime.timedelta(days=2), "2 days, 0:00:00"),
+        ({"x": None, "y": [None, 1.0]}, "{x: NULL, y: [NULL, 1]}"),
+    ],
+)  # fmt: skip
+def test_values_as_text(value, text):
+    assert plain(value) == text
