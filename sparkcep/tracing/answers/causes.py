@@ -14,12 +14,12 @@ from sparkcep.tracing.search.runs import Run
 def causes(rows: FrozenRows | Judged, comparison: int, row: int, run: Run) -> list[str]:
     """The causes of a NULL at a row that comes after a run, without repetitions."""
     found = rows.question.comparisons[comparison]
-    after = run.with_(found.variable, row)
-    return list(dict.fromkeys(text for number in found.parts for text in _cause(rows, number, row, run, after)))
+    seen = rows.seen(found.variable, row, run)
+    return list(dict.fromkeys(text for number in found.parts for text in _cause(rows, number, row, run, found.variable, seen)))
 
 
-def _cause(rows: FrozenRows | Judged, number: int, row: int, run: Run, after: Run) -> Iterator[str]:
-    """The cause of one part that is NULL. ``after``: the run with the row."""
+def _cause(rows: FrozenRows | Judged, number: int, row: int, run: Run, own: int, seen: Run) -> Iterator[str]:
+    """The cause of one part that is NULL. ``own``: the variable of the row. ``seen``: the rows that the condition sees."""
     value = rows.question.values[number]
     if not value.is_known:
         return
@@ -32,11 +32,11 @@ def _cause(rows: FrozenRows | Judged, number: int, row: int, run: Run, after: Ru
     scope, expr = rows.question.scope, value.expr.bare()
     if expr.op == "col":
         mask = scope.qualifier(expr)
-        named = expr.value[-1] if mask is not None else value.text
-        if mask is None or mask >> after.variable & 1:
+        named = ".".join(expr.value[1:]) if mask is not None else value.text
+        if mask is None or mask >> own & 1:
             yield f"{named} is NULL in row {row + 1}"
         else:
-            yield _of_rows(value.text, str(named), str(expr.value[0]), mask, 0, 0, after, rows.count, last=True)
+            yield _of_rows(value.text, named, str(expr.value[0]), mask, 0, 0, seen, rows.count, last=True)
     elif expr.value in NAVIGATIONS:
         at, body = scope.navigation(expr, in_define=True)
         inner = expr.args[0].bare()
@@ -45,10 +45,10 @@ def _cause(rows: FrozenRows | Judged, number: int, row: int, run: Run, after: Ru
         columns = [node.value for node in scope.columns(body) if node.op == "col"]
         variable = next((str(name[0]) for name in columns if len(name) > 1 and scope.mask_of(name[0]) is not None), "")
         named = named.removeprefix(f"{variable}.") if variable else named
-        if ends is None and (at.mask == ALL_ROWS or at.mask >> after.variable & 1):
+        if ends is None and (at.mask == ALL_ROWS or at.mask >> own & 1):
             yield _at(value.text, named, row + at.physical, rows.count)
         else:
-            yield _of_rows(value.text, named, variable, at.mask, at.logical, at.physical, after, rows.count, last=at.which == "L")
+            yield _of_rows(value.text, named, variable, at.mask, at.logical, at.physical, seen, rows.count, last=at.which == "L")
     else:
         yield f"{value.text} is over no value"
 
@@ -61,9 +61,9 @@ def _at(text: str, named: str, row: int, count: int) -> str:
     return f"{named} is NULL in row {row + 1}"
 
 
-def _of_rows(text: str, named: str, variable: str, mask: int, logical: int, physical: int, after: Run, count: int, *, last: bool) -> str:
+def _of_rows(text: str, named: str, variable: str, mask: int, logical: int, physical: int, seen: Run, count: int, *, last: bool) -> str:
     """The cause for a row counted among those of some variables."""
-    taken = [one.row for one in after.taken() if mask == ALL_ROWS or mask >> one.variable & 1]
+    taken = [one.row for one in seen.taken() if mask == ALL_ROWS or mask >> one.variable & 1]
     if not taken:
         return f"{text}: no row is {variable or 'taken'} yet"
     if logical >= len(taken):

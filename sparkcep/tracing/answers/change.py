@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.tracing.conditions.comparisons import MOST_SETS, smallest_sets
@@ -66,7 +67,7 @@ def closest(rows: FrozenRows, search: Search, ended: Ended, most: int | None = N
     refused: dict[int, list[int]] = {}
     for node, option in search.beyond(ended):
         if option.kind == "row" and option.variable not in refused:
-            found = [row for row in search.moving.later(node)[:most] if search.refused(node, option, row) == "CONDITION"]
+            found = [row for row in islice(search.later(node), most) if search.refused(node, option, row) == "CONDITION"]
             if found:
                 refused[option.variable] = found
     run = ended.seen(any(len(found) > 1 and variable in rows.question.looks for variable, found in refused.items()))

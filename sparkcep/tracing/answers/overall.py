@@ -69,6 +69,7 @@ class _Overall:
         self.matches = 0  # of the engine
         self.given_up = any(trace.given_up for trace in self.traces)
         self.missed: list[tuple[FrozenRows, Trace]] = []  # the partition of each near miss
+        self.followed = 0  # start rows whose runs were all looked at
 
     def sided(self, words: Mapping[str, object], more: Sequence[str], sides: Sequence[Sequence[Side]]) -> Why:
         """The answer for a pattern with ``&``: the number of matches, and how often each side matches by itself."""
@@ -142,11 +143,12 @@ class _Overall:
         if not listed:
             return
         of_match = self.asked([comparison for comparison in listed if comparison.number not in self.totals.truths])
+        taken = set(self.traces[0].pattern.program.places)
         rows = []
         before = -1
         for comparison in listed:
             known = self.totals.truths.get(comparison.number)
-            if known is None and self.sides is not None:
+            if known is None and (self.sides is not None or comparison.variable not in taken):
                 continue  # the finished match judges it
             counts = known or of_match[comparison.number]
             note = "" if known else "looks at the match: counted where it was asked"
@@ -204,6 +206,7 @@ class _Overall:
                 places = search.reached()
             except Effort:
                 continue
+            self.followed += 1
             done += search.match is not None
             for place in range(len(counts)):
                 counts[place] += places >> place & 1
@@ -212,7 +215,7 @@ class _Overall:
         yield "a match", done
 
     def funnel(self, reached: Sequence[tuple[str, int]]) -> Iterator[str]:
-        starts = len(self.searches)
+        starts = self.followed
         yield f"How far the runs of {counted(starts, 'start row')} got:"
         width = max(len(name) for name, _ in reached)
         for name, count in reached:
@@ -302,7 +305,8 @@ class _Overall:
             rows = f"row {miss.start + 1}" if len(miss.variables) <= 1 else f"rows {miss.start + 1}-{last}"
             labels = " ".join("-" if variable == EXTRA else self.question.name(variable) for variable in miss.variables)
             name = self.question.name(miss.variable) if miss.variable >= 0 else ""
-            error = {"taken": f"row {miss.row + 1} taken as {name}", "missing": f"{name} missing after row {miss.row + 1}", "extra": f"row {miss.row + 1} is one too many"}
+            missing = f"after row {miss.row + 1}" if miss.row >= miss.start else f"before row {miss.start + 1}"
+            error = {"taken": f"row {miss.row + 1} taken as {name}", "missing": f"{name} missing {missing}", "extra": f"row {miss.row + 1} is one too many"}
             yield f"  {rows}: {labels}; {error[miss.error]}"
         if len(near) > SHOWN:
             yield f"  and {len(near) - SHOWN} more"

@@ -64,17 +64,20 @@ class Skipping:
         """Why no later row goes on after a run; None if no later row is looked at."""
         if self.adjacent or not ended.rows:
             return None
-        later = search.moving.later(search.beyond(ended)[0][0]) if search.beyond(ended) else range(0)
+        beyond = search.beyond(ended)
+        later = max((list(search.later(node)) for node, _ in beyond), key=len, default=[])
         blocked = self._blocked(search, ended, indent)
         if not later:
             return blocked or None
         writer, question = self.writer, self.writer.question
-        where = row_spans(later)
-        if later.stop < writer.rows.count:
-            reason = search.pattern.windows.refused(0, ended.start, later.stop)
-            where += f"; {writer.outside(0, ended.start, later.stop, reason, 'the next row')}"
+        where, stop = row_spans(later), search.moving.later(beyond[0][0]).stop
+        if bound := _bound(later, stop):
+            where += bound
+        elif stop < writer.rows.count:
+            reason = search.pattern.windows.refused(0, ended.start, stop)
+            where += f"; {writer.outside(0, ended.start, stop, reason, 'the next row')}"
         lines = [f"{indent}It ended because no later row goes on ({where}). The pattern lets come next:"]
-        options = [(node, option) for node, option in search.beyond(ended) if option.kind == "row"]
+        options = [(node, option) for node, option in beyond if option.kind == "row"]
         spots = {spot.variable: spot for spot in closest(writer.rows, search, ended)}
         if spots or not blocked:
             lines = [*blocked, *lines]
@@ -93,7 +96,7 @@ class Skipping:
             writer.reasons.append(Reason(reason, later[0] + 1, ended.start + 1, name))
             if reason != "NEGATION":
                 lines.append(f"{indent}  {name}  {writer.row(later[0])}: {writer.group(search, option, later[0], reason)}")
-        for _, option in search.beyond(ended):
+        for _, option in beyond:
             if option.kind == "anchor":
                 writer.reasons.append(Reason("ANCHOR", ended.row + 1, ended.start + 1))
                 lines.append(f"{indent}  ${f': row {ended.row} is not the last row of the partition'}")
@@ -106,7 +109,7 @@ class Skipping:
         nodes = search.states(tuple(zip(ended.rows, ended.variables, strict=True))) if self.trace.pattern.negations else []
         for node in nodes:
             for option in search.options(node):
-                rows = [node.row] if option.kind == "end" else search.moving.later(node) if option.kind == "row" else []
+                rows = [node.row] if option.kind == "end" else search.later(node) if option.kind == "row" else []
                 row = next((row for row in rows if search.refused(node, option, row) == "NEGATION"), None)
                 if row is None or option.variable in seen:
                     continue
@@ -144,8 +147,8 @@ class Skipping:
                     ended = search.farthest()
                 except Effort:
                     continue
-                inside = ended is not None and ended.rows and any(row in search.moving.later(node) for node, _ in search.beyond(ended))
-                if ended is not None and inside and (best is None or ended.rank > best[1].rank):
+                is_best = ended is not None and ended.rows and (best is None or ended.rank > best[1].rank)
+                if ended is not None and is_best and any(row in search.later(node) for node, _ in search.beyond(ended)):
                     best = search, ended
         if best is None:
             return []
@@ -228,8 +231,9 @@ class Skipping:
         ended = Ended(ended.start, ended.number, ended.places, ended.variables, ended.rows, (node.state,), 0, 0)
         spot = next(spot for spot in closest(writer.rows, search, ended) if spot.variable == variable)
         writer.reasons.append(writer.of_condition(variable, ended, spot.row))
-        text = f"{writer.question.name(variable)} comes first, refused by {counted(spot.refused, 'row')}, {'here' if spot.refused == 1 else 'closest'} {writer.row(spot.row)}:"
-        return text, writer.condition("preferred", ended, variable, " " * 8, row=spot.row)
+        text = f"{writer.question.name(variable)} comes first, refused by {counted(spot.refused, 'row')}, {'here' if spot.refused == 1 else 'closest'} {writer.row(spot.row)}"
+        bound = _bound(list(search.later(node)), search.moving.later(node).stop)
+        return f"{text}{bound}:", writer.condition("preferred", ended, variable, " " * 8, row=spot.row)
 
     # -- question 2 -------------------------------------------------------------------------------------------
 
@@ -304,6 +308,11 @@ class Skipping:
         overlap = self.trace.pattern.skip[0] == PAST_LAST
         lines.append("  ALL MATCHES reports each of the matches that do not overlap." if overlap else "  ALL MATCHES reports every match, so none is preferred to it.")
         return lines
+
+
+def _bound(reached: Sequence[int], stop: int) -> str:
+    """The words about the row that SKIP TILL NEXT MATCH does not pass over, "" if rows up to ``stop`` are reached."""
+    return f"; SKIP TILL NEXT MATCH does not pass over row {reached[-1] + 1}" if reached and reached[-1] + 1 < stop else ""
 
 
 class Conjunction:
@@ -417,9 +426,9 @@ class Conjunction:
             self.writer.reasons.append(Reason("EFFORT", row + 1, row + 1))
             return ["The sides have too many matches to combine. Raise spark.sparkcep.why.maxSteps, or add a WINDOW."]
         if best is None and not is_whole:
-            return [f"The sides have more than {MOST_WAYS} matches. The first ones do not fit together."]
+            return [f"The sides have more than {MOST_WAYS} matches. The first ones do not fit together, unless one row serves two sides."]
         if best is None:
-            return [f"No rows that begin at row {row + 1} fit all sides" + ("." if begins_outside(whole) else ": a match starts at the first row of one of its sides.")]
+            return [f"No rows that begin at row {row + 1} fit all sides, unless one row serves two of them." + ("" if begins_outside(whole) else " A match starts at the first row of one of its sides.")]
         listed = " with ".join(f"{row_spans(way.rows)} ({self.writer.labels(way.variables)})" for way in best.ways if way.rows)
         listed = listed[0].upper() + listed[1:]
         if not best.refused and self.rows.question.plan.non_overlapping:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
@@ -43,11 +44,17 @@ class Values:
 
 def plain(value: Any) -> str:
     """A value without quotes."""
+    if value is None:
+        return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         text = repr(value)
         return text.removesuffix(".0")
+    if isinstance(value, Decimal):
+        return f"{value:f}"  # without an exponent
+    if isinstance(value, datetime.timedelta):
+        return f"-{-value}" if value < datetime.timedelta() else str(value)
     if isinstance(value, datetime.datetime):
         return value.replace(tzinfo=None).isoformat(" ")
     if isinstance(value, bytes):
@@ -55,7 +62,7 @@ def plain(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {plain(part)}" for name, part in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join("NULL" if part is None else plain(part) for part in value) + "]"
+        return "[" + ", ".join(map(plain, value)) + "]"
     return str(value)
 
 

@@ -16,6 +16,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.build import Draft, drafted
 from sparkcep.plan.extend.budget import HISTORY
 from sparkcep.plan.extend.unfinished import clock_columns
+from sparkcep.plan.facts import straight
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, has, walk
 from sparkcep.plan.scope import Scope
@@ -26,6 +27,7 @@ from sparkcep.tracing.conditions.reduced import is_extended, reduced_clause, red
 
 WHY = "WHY"  # the class of errors of this package
 ROW = "__row"  # the column with the number of a frozen row
+MOST_PERMUTED = 7  # elements of a PERMUTE whose orders are written out
 _PATTERN = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end", "not", "and"])  # parts that are explained
 
 
@@ -176,5 +178,8 @@ def check_options(clause: MatchClause) -> None:
 
 def check_pattern(plan: Plan, clause: MatchClause) -> None:
     """Raises ClauseError of class WHY if the pattern has a part that is not explained."""
+    if any(part[0] == "permute" and len(part) > MOST_PERMUTED + 1 and not (plan.adjacent and all(map(straight, part[1:]))) for part in walk(plan.pattern)):
+        what = f"a PERMUTE of more than {MOST_PERMUTED} elements {'with quantifiers or alternatives' if plan.adjacent else 'under SKIP TILL'}"
+        raise refused(clause, clause.pattern.span, what, "PERMUTE")
     if any(part[0] not in _PATTERN for part in walk(plan.pattern)):
         raise refused(clause, clause.pattern.span, "this pattern", "its extensions")

@@ -132,22 +132,20 @@ class _Approximate:
 
     def at(self, row: int) -> list[str]:
         """The answer for one row."""
-        wanted = self.wanted
-        name = "" if wanted is None else self.question.name(wanted)
+        wanted = self.wanted if self.asked.match is None else None
         head = self.names.head(row)
         inside = [(number, match) for number, match in enumerate(self.reported, 1) if match.has(row, wanted)]
+        places = [f"match {number} {as_variables(match, row, self.question)}" for number, match in inside[:MOST_SHOWN]]
+        where = f"in {' and '.join(places)}" + (f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else "")
         if self.asked.match is not None:
             match = self.reported[self.numbered(self.asked.match) - 1]
-            if row not in match.rows:
-                first = f"{head} is not in match {self.asked.match}, which takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."
-                return [first, *self.others(row, None)]
-            inside = [(self.asked.match, match)]
+            if row in match.rows:
+                return [f"{head} is in match {self.asked.match} {as_variables(match, row, self.question)}.", *self._match(self.asked.match, match)]
+            first = f"{head} is not in match {self.asked.match}, which takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."
+            return [first, f"It is {where}."] if inside else [first, *self.others(row, None)]
         if inside:
-            places = [f"match {number} {as_variables(match, row, self.question)}" for number, match in inside[:MOST_SHOWN]]
-            more = f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else ""
-            lines = [f"{head} is in {' and '.join(places)}{more}."]
-            return lines + [line for number, match in inside[:MOST_SHOWN] for line in self._match(number, match)]
-        first = f"{head} is in no match." if wanted is None else f"{head} is not {name} in a match."
+            return [f"{head} is {where}.", *(line for number, match in inside[:MOST_SHOWN] for line in self._match(number, match))]
+        first = f"{head} is in no match." if wanted is None else f"{head} is not {self.question.name(wanted)} in a match."
         return [first, *self.others(row, wanted)]
 
     def errors(self, match: Listed) -> str:

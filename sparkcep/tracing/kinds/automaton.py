@@ -91,7 +91,7 @@ class _Explainer:
         return [f"Match {number}{of} takes {self.span(match)}{self.end(match)}.", *self.way(match)]
 
     def span(self, match: Found | Computation) -> str:
-        return row_spans(range(match.first, match.last + 1))
+        return row_spans(match.rows if isinstance(match, Found) else range(match.first, match.last + 1))
 
     def end(self, match: Found) -> str:
         """The values at the end of a match."""
@@ -104,10 +104,25 @@ class _Explainer:
 
     def way(self, match: Found) -> list[str]:
         """The arcs of the first computation of a match."""
-        found = [one for one in self.found.from_row.get(match.first, ()) if one.last == match.last]
+        if self.automaton.by_ways:
+            found = [one for first in range(match.first + 1) for one in self.found.from_row.get(first, ()) if self.named(one) == (match.rows, match.names)]
+        else:
+            found = [one for one in self.found.from_row.get(match.first, ()) if one.last == match.last]
         final = [one for one in found if one.state in self.automaton.final and one.registers == match.registers]
         chosen = (final or found)[:1]
         return [f"  Its arcs: {self.path(one)}." for one in chosen if None not in one.arcs]
+
+    def named(self, one: Computation) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """The rows that arcs with a name took, with the names."""
+        names = ("", *self.question.plan.variables)
+        taken = [(one.first + i, name) for i, arc in enumerate(one.arcs) if arc is not None and (name := names[self.automaton.arcs[arc].label])]
+        return tuple(row for row, _ in taken), tuple(name for _, name in taken)
+
+    def passing(self, row: int) -> list[str]:
+        """The line about a match that passes over a row, none if no match does."""
+        found = [(number, match) for number, match in enumerate(self.found.matches, 1) if match.first < row < match.last]
+        more = f" {counted(len(found) - 1, 'more match')} around the row {'do' if len(found) > 2 else 'does'} not take it." if len(found) > 1 else ""
+        return [f"Match {number} takes {self.span(match)} and passes over the row.{more}" for number, match in found[:1]]
 
     def path(self, one: Computation) -> str:
         """The arcs of a computation; more than three equal ones as a number."""
@@ -125,10 +140,10 @@ class _Explainer:
     def at(self, row: int) -> list[str]:
         """The answer for one row."""
         head = self.names.head(row)
-        inside = [(number, match) for number, match in enumerate(self.found.matches, 1) if match.first <= row <= match.last]
+        inside = [(number, match) for number, match in enumerate(self.found.matches, 1) if row in match.rows]
         if self.asked.match is not None:
             match = self.numbered(self.asked.match)
-            if not match.first <= row <= match.last:
+            if row not in match.rows:
                 lines = [f"{head} is not in match {self.asked.match}, which takes {self.span(match)}{self.end(match)}."]
                 return lines + ([f"It is in {counted(len(inside), 'other match')}."] if inside else self.alone(row))
             inside = [(self.asked.match, match)]
@@ -136,7 +151,7 @@ class _Explainer:
             listed = " and ".join(f"match {number}" for number, _ in inside[:MOST_SHOWN])
             more = f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else ""
             return [f"{head} is in {listed}{more}.", *(line for number, _ in inside[:MOST_SHOWN] for line in self.match(number))]
-        return [f"{head} is in no match.", *self.alone(row)]
+        return [f"{head} is in no match.", *self.passing(row), *self.alone(row)]
 
     def alone(self, row: int) -> list[str]:
         """Why no match begins at a row or has it."""
@@ -313,7 +328,7 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
         for row in range(part.count):
             reached.update({computation.state for computation in one.from_row.get(row, ())})
             if row not in begins:
-                ends[_why_ended(explainer, one.farthest(row), part.count)] += 1
+                ends[_why_ended(explainer, one.farthest(row), part)] += 1
     starts = sum(len({match.first for match in one.matches}) for one in found)
     funnel = [(automaton.states[state], reached[state]) for state in range(len(automaton.states)) if reached[state] or state != automaton.start]
     funnel.append(("a match", starts))
@@ -327,11 +342,11 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
     return Why(dict(words), True, lines[0], funnel=tuple(funnel), hints=tuple(hints), lines=(*lines, *hints))
 
 
-def _why_ended(explainer: _Explainer, farthest: Sequence[Computation], count: int) -> str:
+def _why_ended(explainer: _Explainer, farthest: Sequence[Computation], part: FrozenRows) -> str:
     if not farthest:
         return "no arc took the first row"
-    if farthest[0].last + 1 >= count:
-        return "the partition ended"
+    if farthest[0].last + 1 >= part.count:
+        return "the partition ended" if part.is_whole else "the sample ended"
     return "no arc took the next row" if any(map(explainer.alive, farthest)) else "the lifetime ended"
 
 

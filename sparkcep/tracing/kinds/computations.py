@@ -57,12 +57,20 @@ class Computation:
 
 @dataclass(frozen=True)
 class Found:
-    """A match: first and last row, registers and EMIT values at the end."""
+    """A match: its rows, each with the name of its arc ("" without one), and registers and EMIT values at the end."""
 
-    first: int
-    last: int
+    rows: tuple[int, ...]
+    names: tuple[str, ...]
     registers: Registers
     emitted: Registers
+
+    @property
+    def first(self) -> int:
+        return self.rows[0]
+
+    @property
+    def last(self) -> int:
+        return self.rows[-1]
 
 
 @dataclass
@@ -124,7 +132,7 @@ class Computations:
             *own, state = registers
             if emits[0] is None:
                 if first:
-                    arcs = tuple(None if name is None else int(name) for name in labels)
+                    arcs = tuple(int(name) if name else None for name, _ in labels)
                     self.from_row.setdefault(begin, []).append(Computation(begin, end, state, tuple(own), arcs))
                 continue
             if begin == end and automaton.arcs[emits[0]].on == ROW:
@@ -163,8 +171,12 @@ def _declared(automaton: Automaton) -> Automaton:
 
 
 def _matches(plan: Plan, automaton: Automaton, table: pa.Table) -> list[Found]:
-    found = _run(plan, table, len(automaton.declared), len(automaton.emits))
-    return [Found(begin, end, registers, emits) for begin, end, registers, emits, _ in found]
+    """The matches. BY ROWS they lack the rows of arcs without a name."""
+    found = []
+    for _, _, registers, emits, labels in _run(plan, table, len(automaton.declared), len(automaton.emits)):
+        taken = [(row, name) for name, row in labels if name or not automaton.by_ways]
+        found.append(Found(tuple(row for row, _ in taken), tuple(name for _, name in taken), registers, emits))
+    return found
 
 
 def _watched(question: asked.Question, plan: Plan, automaton: Automaton, group: tuple[int, ...]) -> Plan:
@@ -192,13 +204,13 @@ def _number(value: int) -> Lit:
     return Lit("lit", "int", str(value))
 
 
-def _run(plan: Plan, table: pa.Table, registers: int, emits: int) -> list[tuple[int, int, Registers, Registers, list[str | None]]]:
-    """The matches of an automaton: first row, last row, registers, EMIT values, and the label of each row."""
+def _run(plan: Plan, table: pa.Table, registers: int, emits: int) -> list[tuple[int, int, Registers, Registers, list[tuple[str, int]]]]:
+    """The matches of an automaton: first row, last row, registers, EMIT values, and the label of each row with the row."""
     named = {"__w_first": records.Value("nav", "F", ALL_ROWS, 0, 0, asked.ROW, True), "__w_last": records.Value("nav", "L", ALL_ROWS, 0, 0, asked.ROW, True)}
     leaves = [Leaf(name, spec) for name, spec in named.items()]
     leaves += [Leaf(f"__w_register{i}", OfComputation("register", i)) for i in range(registers)]
     leaves += [Leaf(f"__w_emit{i}", OfComputation("emit", i)) for i in range(emits)]
-    leaves.append(Leaf("__w_labels", records.Rows("rows", ALL_ROWS, (CLASSIFIER_COLUMN,), True)))
+    leaves.append(Leaf("__w_labels", records.Rows("rows", ALL_ROWS, (CLASSIFIER_COLUMN, asked.ROW), True)))
     others = tuple(Computed(name, "") for name in table.column_names if name not in dict(plan.inputs))
     given = replace(
         plan, rows=ONE_ROW, leaves=tuple(leaves), outputs=(), leaf_places=(), arrays=(), aggregates=(), over_arrays=(), inputs=(*plan.inputs, *others),
@@ -209,7 +221,7 @@ def _run(plan: Plan, table: pa.Table, registers: int, emits: int) -> list[tuple[
     return [
         (
             columns["__w_first"][i], columns["__w_last"][i], tuple(columns[f"__w_register{n}"][i] for n in range(registers)),
-            tuple(columns[f"__w_emit{n}"][i] for n in range(emits)), [label["a0"] or None for label in columns["__w_labels"][i]],
+            tuple(columns[f"__w_emit{n}"][i] for n in range(emits)), [(label["a0"] or "", label["a1"]) for label in columns["__w_labels"][i]],
         )
         for i in range(found.num_rows)
     ]  # fmt: skip

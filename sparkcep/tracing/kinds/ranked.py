@@ -200,6 +200,10 @@ class _Ranked:
         assert plan is not None and plan.slide is not None
         return f"row {window + 1}" if plan.slide.kind == "rows" else self.names.value(window)
 
+    def inside(self, window: Any) -> str:
+        """The words about a sliding window, "" without SLIDE."""
+        return "" if window is None else f" in the window from {self.window(window)}"
+
     def apart(self, row: int) -> list[Listed]:
         """With SLIDE the matches with a row that is in no ranked match: no window holds them."""
         plan = self.question.whole
@@ -246,7 +250,7 @@ class _Ranked:
         """
         matches = self.ranks.of(window)
         count = counted(len(matches), "match") if self.ranks.complete(window) else f"the {len(matches):,} best matches"
-        where = "" if window is None else f" in the window from {self.window(window)}"
+        where = self.inside(window)
         top = self.ranks.top
         head = f"TOP {top} keeps {min(top, len(matches))} of {count}{where}."
         holding = [match for match in matches if row is not None and row in match.rows]
@@ -317,7 +321,7 @@ class _Ranked:
         lines: list[str] = []
         of = f" of {self.names.partition}" if self.names.partition else ""
         for match in self.numbered(number)[:MOST_WINDOWS]:
-            window = "" if match.window is None else f" in the window from {self.window(match.window)}"
+            window = self.inside(match.window)
             if match.rank > self.ranks.top:
                 self.reasons.append(Reason("RANK", 0, match.rows[0] + 1 if match.rows else 0))
                 lines.append(f"Match {number}{of}{window} is left out by TOP {self.ranks.top}: {self.names.match(match)}.")
@@ -346,9 +350,9 @@ class _Ranked:
         others = [match for match in self.ranks.matches if row in match.rows]
         lines = [f"{head} is not in match {number}: {self.names.match(found[0])}."]
         if others:
-            self.reasons.append(Reason("RANK", row + 1, others[0].rows[0] + 1))
-            first = others[0]
-            lines.append(f"The best match with the row has rank {first.rank} and score {self.names.value(first.score)}: {self.names.match(first)}.")
+            first = min(others, key=lambda match: match.rank)
+            self.reasons.append(Reason("RANK", row + 1, first.rows[0] + 1))
+            lines.append(f"The best match with the row has rank {first.rank}{self.inside(first.window)} and score {self.names.value(first.score)}: {self.names.match(first)}.")
         else:
             lines.append("No listed match has the row.")
         return [*lines, *self.tables(row if others else None)]
@@ -361,11 +365,11 @@ class _Ranked:
             if all(map(self.ranks.complete, self.ranks.windows)):
                 return self.traced(row)
             return [f"{self.names.head(row)} is not {name} in any of the {self.ranks.most:,} best matches.", *self.tables(row)]
-        head, first = self.names.head(row), found[0]
+        head, first = self.names.head(row), min(found, key=lambda match: match.rank)
         if first.rank <= self.ranks.top:
-            return [f"{head} is {name} in match {first.rank}.", *self.tables(row)]
+            return [f"{head} is {name} in match {first.rank}{self.inside(first.window)}.", *self.tables(row)]
         self.reasons.append(Reason("RANK", row + 1, first.rows[0] + 1, name))
-        lines = [f"{head} is not {name} in a match that TOP {self.ranks.top} keeps.", f"The best match with the row as {name} has rank {first.rank}: {self.names.match(first)}."]
+        lines = [f"{head} is not {name} in a match that TOP {self.ranks.top} keeps.", f"The best match with the row as {name} has rank {first.rank}{self.inside(first.window)}: {self.names.match(first)}."]
         return [*lines, *self.table(first.window, None, first)]
 
 

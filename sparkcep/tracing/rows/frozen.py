@@ -16,7 +16,7 @@ from sparkcep.tracing.rows.verify import engine_plan, matches_of, with_changes
 from sparkcep.tracing.search.moves import STRICT
 from sparkcep.tracing.search.negation import negations_of
 from sparkcep.tracing.search.program import Program
-from sparkcep.tracing.search.runs import Run
+from sparkcep.tracing.search.runs import Run, judging
 from sparkcep.tracing.search.trace import Found, Pattern
 from sparkcep.tracing.search.windows import Shifted, Windows
 
@@ -128,6 +128,10 @@ class FrozenRows:
         tree = tree.tree if isinstance(tree, Checked) else tree
         return tree.column if isinstance(tree, Here | Near | At) else ""
 
+    def seen(self, variable: int, row: int, run: Run) -> Run:
+        """The rows that a condition sees at a row that comes after the run, with this row."""
+        return run.with_(variable, row)
+
     def judged(self, run: Run, others: Run) -> Judged:
         """The values of a negated variable's conditions, given a finished match and the earlier rows of the group."""
         return Judged(self, run, others)
@@ -138,7 +142,7 @@ class FrozenRows:
         windows = Windows.of(plan, self.table, self.first)
         strategy = STRICT if plan.selection is None else plan.selection.strategy
         return Pattern(
-            Program(plan.pattern), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), windows, strategy, plan.reports_all,
+            Program(plan.pattern, adjacent=strategy == STRICT), self.question.conditions, self.question.looks, (plan.skip.mode, plan.skip.targets), windows, strategy, plan.reports_all,
             negations_of(plan, self.question.looks),
         )  # fmt: skip
 
@@ -167,6 +171,10 @@ class Judged:
         """The truth to reason with. A comparison that cannot be computed is not known, like NULL."""
         found = self.shown_truth(comparison, row, run)
         return None if isinstance(found, Failed) else found
+
+    def seen(self, variable: int, row: int, run: Run) -> Run:
+        """The rows that a condition sees at a row, with this row. ``run`` is not looked at."""
+        return Run.joined(self.run.number, [*judging(self.run, self.others, variable, row), (row, variable)])
 
     def value(self, number: int, row: int, run: Run) -> Any:
         """A value at a row. ``run`` is not looked at."""

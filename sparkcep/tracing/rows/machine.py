@@ -27,7 +27,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.vm import vm
 from sparkcep.plan.plan import LETTERS
 from sparkcep.tracing.rows.local_times import local_time
-from sparkcep.tracing.search.runs import Run
+from sparkcep.tracing.search.runs import Run, judging
 
 Value: TypeAlias = Any
 NOT_COMPUTED = "not computed"
@@ -120,14 +120,14 @@ class Machine:
             MatchRuntimeError: the expression fails for these rows.
         """
         own, spare = self._variables[expression], self.count + 1
-        taken = [(one.row, one.variable) for one in (*run.taken(), *others.taken()) if one.variable != own or one.row < row]
+        taken = judging(run, others, own, row)
         self._whole[spare], self._floats[spare] = np.where(self._slots[:, 0] <= SLOT["LABELFIRST"], -1, 0), 0.0
         if taken:
-            self._map(self._merged(run, taken))
+            self._map(Run.joined(run.number, taken))
             last = max(at for at, _ in taken)
             self._whole[spare], self._floats[spare] = self._whole[last - self.first], self._floats[last - self.first]
         merged = sorted([*taken, (row, own)])
-        self._map(self._merged(run, merged))
+        self._map(Run.joined(run.number, merged))
         last = merged[-1][0]
         whole, floats = self._whole[last - self.first].copy(), self._floats[last - self.first].copy()
         self._clear()
@@ -138,11 +138,6 @@ class Machine:
             return self._evaluate(expression, row, Run(min(merged)[0], run.number), spare + self.first, self._slots[:0])
         finally:
             self._labels[:] = vm.UNTAKEN
-
-    @staticmethod
-    def _merged(run: Run, taken: list[tuple[int, int]]) -> Run:
-        taken = sorted(taken)
-        return Run.of(taken[0][0], run.number, [variable for _, variable in taken], [at for at, _ in taken])
 
     def _clear(self) -> None:
         for run in self._mapped:

@@ -1,9 +1,10 @@
 """The pattern as a program: which variables may come next in a state, in order of preference.
 
 The search (:mod:`sparkcep.tracing.search.trace`) asks :meth:`Program.options`. A state is an instruction, with a slot for each
-quantifier and for each group with a window of its own. The slot of a quantifier has the number of finished iterations, and whether
-the iteration began at this row. The slot of a group has its first row. The slot of
-a negation says whether it was passed before the first row of the match, and whether it was passed since the last row.
+quantifier, for each PERMUTE, and for each group with a window of its own. The slot of a quantifier has the number of finished
+iterations, and whether the iteration began at this row. The slot of a PERMUTE has the elements that were chosen, as bits. The slot
+of a group has its first row. The slot of a negation says whether it was passed before the first row of the match, and whether it
+was passed since the last row.
 
 Example: ``A B*`` is the program
 
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal, NamedTuple, TypeAlias
 
+from sparkcep.plan.facts import straight
 from sparkcep.plan.records import Repeat, Within
 
 Slot: TypeAlias = "tuple[int, bool] | int"  # a negation's is a tuple, too: (passed before the first row, passed since the last row)
@@ -35,7 +37,7 @@ _NEGATION = -2  # in Program.windows
 class Instruction(NamedTuple):
     """An instruction. Which of the numbers count depends on its kind."""
 
-    kind: Literal["row", "jump", "split", "init", "loop", "tail", "open", "close", "not", "start", "end", "match"]
+    kind: Literal["row", "jump", "split", "init", "loop", "tail", "permute", "element", "open", "close", "not", "start", "end", "match"]
     variable: int = -1
     place: int = -1
     targets: tuple[int, ...] = ()
@@ -79,12 +81,18 @@ class Program:
         negated: for each slot of a negation, its variable.
     """
 
-    def __init__(self, pattern: tuple) -> None:
+    def __init__(self, pattern: tuple, *, adjacent: bool = False) -> None:
+        """
+        Args:
+            pattern: the pattern.
+            adjacent: whether rows of a match are adjacent, so that PERMUTE may choose its elements one by one.
+        """
         self.code: list[Instruction] = []
         self.places: list[int] = []
         self.windows: list[int] = []
         self.negated: dict[int, int] = {}
-        self._inside: list[int] = []  # for each instruction, the loop around it, or -1
+        self._adjacent = adjacent
+        self._inside: list[int] = []  # for each instruction, the loop or PERMUTE around it, or -1
         numbered = self._numbered(pattern)
         self._emit(numbered, -1)
         self._add(Instruction("match"), -1)
@@ -147,6 +155,16 @@ class Program:
         elif tree[0] in ("cat", "exclude"):
             for part in tree[1:]:
                 self._emit(part, inside)
+        elif tree[0] == "permute" and self._adjacent and all(map(straight, tree[1:])):
+            slot = self._slot()
+            self._add(Instruction("init", slot=slot), inside)
+            permute = self._add(Instruction("permute"), inside)
+            targets = []
+            for part in tree[1:]:
+                targets.append(len(self.code))
+                self._emit(part, permute)
+                self._add(Instruction("element", body=permute), permute)
+            self.code[permute] = Instruction("permute", slot=slot, targets=tuple(targets), end=len(self.code))
         elif tree[0] in ("alt", "permute"):
             split = self._add(Instruction("split"), inside)
             targets, ends = [], []
@@ -174,8 +192,8 @@ class Program:
         elif tree[0] == "not":
             pass
         elif tree[0] == "permute":
-            for order in permutations(tree[1:]):
-                self._measure(("cat", *order), before)
+            for part in tree[1:]:  # each may be the first one
+                self._measure(part, before)
         else:
             for part in tree[1:]:
                 self._measure(part, before)
@@ -241,6 +259,12 @@ class Program:
             if here.high is not None and done >= here.high:
                 return [after]
             return [inside, after] if here.greedy else [after, inside]
+        if here.kind == "permute":
+            chosen = slots[here.slot][0]
+            left = [(target, with_((chosen | 1 << i, False))) for i, target in enumerate(here.targets) if not chosen >> i & 1]
+            return left or [(here.end, slots)]
+        if here.kind == "element":
+            return [(here.body, slots)]
         if here.kind == "tail":
             done, began_here = slots[here.slot]
             if done >= here.low and began_here:  # an iteration without a row ends the loop
@@ -314,7 +338,11 @@ class Program:
         rows = self._ahead(at)
         while (loop := self._inside[at]) >= 0:
             around = self.code[loop]
-            rows += max(around.low - slots[around.slot][0] - 1, 0) * self._ahead(around.body) + self._ahead(around.end)
+            if around.kind == "permute":
+                rows += sum(self._ahead(target) for i, target in enumerate(around.targets) if not slots[around.slot][0] >> i & 1)
+            else:
+                rows += max(around.low - slots[around.slot][0] - 1, 0) * self._ahead(around.body)
+            rows += self._ahead(around.end)
             at = loop
         return rows
 
@@ -326,13 +354,14 @@ class Program:
 
     def _count_ahead(self, at: int) -> int:
         here = self.code[at]
-        if here.kind in ("tail", "match"):
+        if here.kind in ("tail", "element", "match"):
             return 0
         if here.kind in ("jump", "split"):
             return min(map(self._ahead, here.targets))
         if here.kind == "init":
-            loop = self.code[at + 1]
-            return loop.low * self._ahead(loop.body) + self._ahead(loop.end)
+            around = self.code[at + 1]
+            inside = sum(map(self._ahead, around.targets)) if around.kind == "permute" else around.low * self._ahead(around.body)
+            return inside + self._ahead(around.end)
         return (here.kind == "row") + self._ahead(at + 1)
 
 

@@ -7,7 +7,7 @@ has the most rows, then is preferred.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -90,6 +90,12 @@ class Run:
             run = run.with_(variable, row)
         return run
 
+    @staticmethod
+    def joined(number: int, taken: Iterable[tuple[int, int]]) -> Run:
+        """The run of rows with their variables, which come in any order."""
+        pairs = sorted(taken)
+        return Run.of(pairs[0][0], number, [variable for _, variable in pairs], [row for row, _ in pairs])
+
     def taken(self) -> Iterator[Run]:
         """The run up to each of its rows, first row first."""
         found, run = [], self
@@ -107,6 +113,15 @@ class Run:
     def rows(self) -> tuple[int, ...]:
         """Its rows."""
         return tuple(run.row for run in self.taken())
+
+
+def judging(run: Run, others: Run, variable: int, row: int) -> list[tuple[int, int]]:
+    """The rows that a negated variable's condition sees at a row beside this one, each with its variable. They are not sorted.
+
+    ``run`` has the rows of the match, ``others`` those of the negated group before the row. Of its own variable the condition sees
+    only earlier rows.
+    """
+    return [(one.row, one.variable) for one in (*run.taken(), *others.taken()) if one.variable != variable or one.row < row]
 
 
 class Node(NamedTuple):

@@ -19,7 +19,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.records import ALL_ROWS
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import Logic
-from sparkcep.tracing.search.moves import ANY, STRICT, Move, Moves, Takes
+from sparkcep.tracing.search.moves import ANY, NEXT, STRICT, Move, Moves, Takes
 from sparkcep.tracing.search.negation import Negation, Negations, Violation
 from sparkcep.tracing.search.program import Option, Program, State
 from sparkcep.tracing.search.runs import Ended, Node, Run, farthest
@@ -252,6 +252,12 @@ class Search:
 
     def _takes(self, node: Node) -> Takes:
         return lambda option, row: not self._refused(node, option, row)
+
+    def later(self, node: Node) -> Iterator[int]:
+        """The rows that may come after a node: the next one, or later ones up to the first that may not be passed over."""
+        if self.pattern.strategy != NEXT or node.row == self.start:
+            return iter(self.moving.later(node))
+        return self.moving.reachable(node, self.options(node), self._takes(node), lambda: None)
 
     def ahead(self, node: Node) -> Iterator[Move | Option]:
         """Like :meth:`moves`, but of a partition that still grows. Rows may not be adjacent."""

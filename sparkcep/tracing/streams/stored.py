@@ -103,10 +103,10 @@ class StoredRows:
 
     def pattern(self, *, cut: bool) -> Pattern:
         """The pattern to search for in these rows. ``cut``: rows of the key came before them."""
-        plan, program = self.plan, (_Cut if cut else Program)(self.plan.pattern)
+        plan = self.plan
         strategy = STRICT if plan.selection is None else plan.selection.strategy
         return Pattern(
-            program, self.conditions, self.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table), strategy, plan.reports_all,
+            (_Cut if cut else Program)(plan.pattern, adjacent=strategy == STRICT), self.conditions, self.looks, (plan.skip.mode, plan.skip.targets), Windows.of(plan, self.table), strategy, plan.reports_all,
             negations_of(plan, self.looks),
         )  # fmt: skip
 

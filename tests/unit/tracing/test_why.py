@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import json
 import math
 import textwrap
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -18,6 +20,7 @@ from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.hints import Cast, Totals
 from sparkcep.tracing.answers.overall import overall
+from sparkcep.tracing.answers.values import plain
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import EVALUATION, Trace
@@ -248,6 +251,12 @@ def test_columns_that_define_names():
     assert [name for name, _ in asked.named] == ["s", "t"]
 
 
+def test_a_lambda_is_not_a_side():
+    """It has no value of its own, so Spark cannot compute it as a column."""
+    asked = question("ORDER BY t PATTERN (A B) DEFINE A AS exists(prices, x -> x > 1), B AS t > 1 AND forall(prices, x -> x > B.t)")
+    assert [[asked.values[side].text for side in comparison.sides] for comparison in asked.comparisons] == [["prices"], ["t"], ["prices"]]
+
+
 FURTHER = [
     (  # before and after a match, a match without the row, and the row of another match
         "ORDER BY t PATTERN (A B+ C?) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'", [(1, "x"), (2, "a"), (3, "b"), (4, "b"), (5, "b"), (6, "b"), (7, "d"), (8, "a")], {"match": 1},
@@ -437,3 +446,33 @@ def test_a_path_is_found_again():
     first = search.path
     search.forget()
     assert [(node.state, node.row, move) for node, move in search.path] == [(node.state, node.row, move) for node, move in first]
+
+
+def test_a_long_permute():
+    """Its elements are chosen one by one: ten of them have 1,024 sets, and 3,628,800 orders."""
+    names = "ABCDEFGHIJ"
+    clause = f"ORDER BY t PATTERN (PERMUTE({', '.join(names)}) X) DEFINE X AS e = 'x', {', '.join(f'{name} AS e = {name.lower()!r}' for name in names)}"
+    found, missing = (frozen(question(clause), ["t", "e"], list(enumerate(letters, 1)), "t") for letters in ("jihgfedcbax", "jihgfedcbxx"))
+    assert explain(found, Asked(match=1)).lines[0] == "Match 1 takes rows 1-11: J I H G F E D C B A X."
+    assert explain(missing, Asked((0,))).lines[1:4] == (
+        "No match starts here. The run that got farthest took rows 1-9: J I H G F E D C B.", "  It ended at row 10 (t 10). The pattern lets come next:", "    A  e = 'a'  'x' = 'a'  false",
+    )  # fmt: skip
+    with pytest.raises(ClauseError, match="a PERMUTE of more than 7 elements with quantifiers or alternatives"):
+        question(clause.replace("A, ", "A+, ", 1))
+
+
+def test_a_variable_that_is_missing_before_the_first_row():
+    asked = question("ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE A AS e = 'a', B AS e = 'b'")
+    rows = frozen(asked, ["t", "e"], [(1, "b"), (2, "x"), (3, "b")], "t")
+    assert "  row 1: B; A missing before row 1" in overall([rows], totals(rows), DEFAULT, words={}).lines
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (Decimal("0E-10"), "0.0000000000"), (Decimal("-1E-8"), "-0.00000001"), (datetime.timedelta(seconds=-1), "-0:00:01"), (datetime.timedelta(days=2), "2 days, 0:00:00"),
+        ({"x": None, "y": [None, 1.0]}, "{x: NULL, y: [NULL, 1]}"),
+    ],
+)  # fmt: skip
+def test_values_as_text(value, text):
+    assert plain(value) == text

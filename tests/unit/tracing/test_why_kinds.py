@@ -114,3 +114,44 @@ def test_options_that_are_not_explained(option, what):
         question(f"ORDER BY t MEASURES 1 AS one {option} DEFINE A AS v > 1")
     assert caught.value.error_class == "SPARKCEP.WHY"
     assert f"Leave {what} out" in caught.value.message
+
+
+STEPS_OF_ANY = "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B C) APPROX 1 {} WINDOW 10 DEFINE A AS k = 'a', B AS k = 'b', C AS k = 'c'"
+
+
+@pytest.mark.parametrize("report, found", [("ALL MATCHES", "It is in match 4 as B and match 5 as B and match 10 as B and 2 more."), ("PROXY MATCHES", "It is in match 3 as B and match 4 as B.")])
+def test_a_row_of_another_approximate_match(report, found):
+    """A row that another match has is reported, so no match is shown instead."""
+    example = Example("", STEPS_OF_ANY.format(report), "t k", "1 a; 2 b; 3 x; 4 a; 5 c; 6 b; 7 c", "", "t = 6", {"match": 1})
+    lines = answered(example).lines
+    assert lines[0].startswith("Row 6 (t 6) is not in match 1, which takes rows 1-2") and lines[1:] == (found,)
+
+
+def test_a_variable_in_a_later_window():
+    """The first window leaves the match with the row out, and the second one keeps it."""
+    clause = "ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) WINDOW 4 ROWS SLIDE 2 ROWS PREF MAX (B.v - A.v) TOP 1"
+    lines = answered(Example("", clause, "t v", "1 0; 2 9; 3 0; 4 5; 5 0; 6 1", "", "t = 4", {"expect": "B"})).lines
+    assert lines[0] == "Row 4 (t 4) is B in match 1 in the window from row 3."
+    lines = answered(Example("", clause, "t v", "1 0; 2 9; 3 0; 4 5; 5 0; 6 1", "", "t = 6", {"match": 2})).lines
+    assert lines[0] == "Row 6 (t 6) is in match 2 of the window from row 3 as B."
+
+
+BY_ROWS = """ORDER BY t AUTOMATON BY ROWS (
+    STATE q1 IGNORE WHEN TRUE, q2 FINAL
+    ARC a FROM q0 TO q1 WHEN k = 'a'
+    ARC b FROM q1 TO q2 WHEN k = 'b'
+  ) WINDOW 10"""
+
+
+def test_rows_that_a_match_by_rows_passes_over():
+    """An arc without a name takes them for its computation, and not for the match."""
+
+    def lines(at: str | None, **arguments: int) -> tuple[str, ...]:
+        return answered(Example("", BY_ROWS, "t k", "1 a; 2 x; 3 a; 4 b; 5 b", "", at, arguments)).lines
+
+    assert lines(None, match=1) == ("Match 1 takes rows 1 and 4.", "  Its arcs: a, arc 1 x2, b.")
+    assert lines("t = 2")[:3] == (
+        "Row 2 (t 2) is in no match.", "Match 1 takes rows 1 and 4 and passes over the row. 1 more match around the row does not take it.",
+        "No match begins here: no arc of q0 takes the row.",
+    )  # fmt: skip
+    assert lines("t = 3", match=1) == ("Row 3 (t 3) is not in match 1, which takes rows 1 and 4.", "It is in 2 other matches.")

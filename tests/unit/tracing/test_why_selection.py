@@ -13,7 +13,7 @@ from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.answers.reasons import REASONS
 from sparkcep.tracing.rows.sides import Side
-from tests.support.why_examples import frozen, question
+from tests.support.why_examples import frozen, question, totals
 from tests.support.why_selection_examples import SELECTIONS
 from tests.unit.tracing.test_why import answered
 
@@ -84,3 +84,43 @@ def test_a_side_that_differs_explains_nothing(monkeypatch):
     rows = frozen(asked, ["t", "v"], [(1, 1), (2, 2)], "t")
     for why in (explain(rows, Asked((0,))), overall([rows], Totals(2, 1), DEFAULT, words={})):
         assert not why.verified and why.lines == (UNTRUE,) and json.loads(why.report)["clause"] == asked.stated.text
+
+
+def test_a_null_of_a_negated_row_has_its_cause():
+    """The condition of a negated row sees the rows of the finished match, and those of its group."""
+    condition = "v > B.v OR v > LAST(D.v, 3) OR v > A.v OR v > C.v"
+    clause = "ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~(B D) C) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c', D AS"
+    why = explain(frozen(question(f"{clause} {condition}"), ["t", "e", "v"], [(1, "a", None), (2, "b", None), (3, "d", 5), (4, "c", 1)], "t"), Asked((0,)))
+    causes = {shown.comparison: shown.cause for shown in why.next if shown.variable == "D"}
+    assert causes == {"v > B.v": "v is NULL in row 2", "v > LAST(D.v, 3)": "LAST(D.v, 3): only 1 row is D yet", "v > A.v": "v is NULL in row 1", "v > C.v": ""}
+
+
+def test_rows_that_may_not_be_passed_over_are_the_last_ones():
+    """A takes row 4, so C is not asked later, although no B follows A."""
+    asked = question("ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN ((A B)+ C?) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'")
+    why = explain(frozen(asked, ["t", "e"], list(enumerate("abxacxx", 1)), "t"), Asked((), 1))
+    wanted = "C comes first, refused by 2 rows, closest row 3 (t 3); SKIP TILL NEXT MATCH does not pass over row 4:"
+    assert [line.strip() for line in why.lines if "C comes first" in line] == [wanted]
+
+
+def test_a_negation_ends_the_rows_of_a_run():
+    """B would take row 4 if the negation allowed it, so the run does not pass over that row."""
+    asked = question("ORDER BY t EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~N B C) DEFINE A AS e = 'a', N AS e = 'n', B AS e = 'b', C AS e = 'c'")
+    why = explain(frozen(asked, ["t", "e"], list(enumerate("axnbbc", 1)), "t"), Asked((0,)))
+    assert why.lines[2] == "  B would take row 4 (t 4), but ~N looks at rows 2-3 and forbids row 3:"
+    assert why.lines[4] == "  It ended because no later row goes on (rows 2-4; SKIP TILL NEXT MATCH does not pass over row 4). The pattern lets come next:"
+
+
+def test_one_row_that_serves_two_sides():
+    """Only different rows are put together, and the answer says so."""
+    asked = question("ORDER BY t EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A & B) WINDOW 1 DEFINE A AS e = 'a', B AS v > A.v")
+    why = explain(frozen(asked, ["t", "e", "v"], [(1, "a", 1), (2, "b", 3)], "t"), Asked((0,)))
+    assert why.lines[-1] == "No rows that begin at row 1 fit all sides, unless one row serves two of them. A match starts at the first row of one of its sides."
+
+
+def test_comparisons_of_negated_variables_are_not_counted():
+    """The match judges them, so the searches of start rows do not ask them one by one."""
+    asked = question("ORDER BY t MEASURES 1 AS one EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A ~B C) DEFINE A AS e = 'a', B AS v > A.v, C AS v > A.v")
+    rows = frozen(asked, ["t", "e", "v"], [(1, "a", 1), (2, "b", 3), (3, "c", 3)], "t")
+    lines = overall([rows], totals(rows), DEFAULT, words={}).lines
+    assert [line.split()[0] for line in lines if "looks at the match" in line] == ["C"]
