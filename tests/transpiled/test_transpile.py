@@ -57,7 +57,7 @@ def test_expressions_of_other_engines_have_their_values(spark, read, number):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW t AS {ROWS}")
     given = [(text, value) for engine, text, value in EXPRESSIONS if engine == read]
     measures = ", ".join(f"{text} AS x{i}" for i, (text, _) in enumerate(given))
-    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} PATTERN (A+) DEFINE A AS id > 0)", read)
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} AFTER MATCH SKIP PAST LAST ROW PATTERN (A+) DEFINE A AS id > 0)", read)
     frame = spark.sql(done.sql)
     (row,) = frame.selectExpr(*[f"CAST({name} AS STRING) AS {name}" for name in frame.columns]).collect()
     assert {text: "NULL" if found is None else found for (text, _), found in zip(given, row)} == dict(given)
@@ -74,7 +74,7 @@ def test_calls_have_the_values_of_their_engine(spark, read):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW t AS {meanings.ROWS}")
     lines = [line for line in meanings.LINES if line.read == read and line.mark == "|"]
     measures = ", ".join(f"{line.expression} AS x{i}" for i, line in enumerate(lines))
-    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} PATTERN (A+) DEFINE A AS id > 0)", read)
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} AFTER MATCH SKIP PAST LAST ROW PATTERN (A+) DEFINE A AS id > 0)", read)
     assert done.notes == ()
     frame = spark.sql(done.sql)
     (row,) = frame.selectExpr(*[f"CAST({name} AS STRING) AS {name}" for name in frame.columns]).collect()
