@@ -239,6 +239,7 @@ variance(id) | 1
 var_samp(id) | 1
 var_pop(k - k) | 0
 listagg(s, ',') | ab,cd
+listagg(s) | abcd
 approx_distinct(v) ~ an estimate
 approx_percentile(v, 0.5) ~ an estimate
 # Trino: Array functions and operators, Map functions and operators, Lambda expressions
@@ -452,6 +453,7 @@ VAR_SAMP(id) | 1
 VAR_POP(n) | NULL
 AVG(v) ~ the average of DECIMALs
 LISTAGG(s, ',') | ab,cd
+LISTAGG(s) | abcd
 ROWNUM ! write LIMIT
 LEVEL ! Spark does not have LEVEL
 """

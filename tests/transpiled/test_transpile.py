@@ -254,6 +254,15 @@ def test_the_escape_character_of_like_is_written_for_another_engine(read, write,
         assert statement.partition("{}")[0].split()[-1] + " " + there in done.sql and done.notes == ()
 
 
+@pytest.mark.parametrize(("read", "write", "there"), [
+    ("spark", "trino", "LISTAGG(s, '')"), ("spark", "snowflake", "LISTAGG(s, '')"), ("databricks", "spark", "LISTAGG(s, NULL)"), ("trino", "spark", "LISTAGG(s, '')"),
+    ("oracle", "spark", "LISTAGG(s, NULL)"), ("duckdb", "spark", "LISTAGG(s, ',')"), ("bigquery", "spark", "LISTAGG(s, ',')"),
+])  # fmt: skip
+def test_texts_without_a_delimiter_are_joined_as_in_their_engine(read, write, there):
+    name = "STRING_AGG" if read == "bigquery" else "LISTAGG"
+    assert sparkcep.transpile(f"SELECT {name}(s) FROM t", read, write).sql == f"SELECT {there} FROM t"
+
+
 @pytest.mark.parametrize(("read", "write", "text", "notes"), [
     ("spark", "trino", "CAST(a.price AS INT)", ["CAST: its values in trino differ from those here for some arguments"]),
     ("spark", "snowflake", "TRY_CAST(a.price AS INT)", ["TRY_CAST: its values in snowflake differ from those here for some arguments"]),

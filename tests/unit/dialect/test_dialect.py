@@ -178,6 +178,11 @@ def test_databricks_stays_as_it_was():
     assert "MATCH_RECOGNIZE" in Databricks.Tokenizer.KEYWORDS and Databricks.Tokenizer.COMMANDS
 
 
+def test_texts_without_a_delimiter_have_none_in_the_printed_statement():
+    tree = sqlglot.parse_one("SELECT listagg(s), string_agg(s, ';') FROM t", read="sparkcep")
+    assert tree.sql("sparkcep") == "SELECT LISTAGG(s, NULL), LISTAGG(s, ';') FROM t"
+
+
 def test_an_error_has_its_place():
     with pytest.raises(ParseError) as raised:
         sqlglot.parse_one("SELECT *\nFROM t MATCH_RECOGNIZE (PATTERN (A+*))", read="sparkcep")
