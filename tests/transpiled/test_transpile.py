@@ -179,7 +179,7 @@ PARTITION BY k
 ORDER BY ts{nulls}
 MEASURES LAST(price, 1) AS p, count(`b c`.*) AS n
 ONE ROW PER MATCH
-AFTER MATCH SKIP TO NEXT ROW
+AFTER MATCH SKIP PAST LAST ROW
 PATTERN (A `b c`{{2,}})
 DEFINE `b c` AS price < PREV(price)
 ) AS m"""
@@ -306,6 +306,8 @@ def test_between_two_engines_the_functions_of_flink_stay_and_are_told():
         ("PATTERN (A+?)", "databricks", "A+?", "databricks cannot express this reluctant quantifier"),
         ("PATTERN (A {- B -})", "databricks", "{- B -}", "databricks cannot express exclude in a pattern"),
         ("AFTER MATCH SKIP TO A PATTERN (A)", "databricks", "A PATTERN", "databricks cannot express SKIP TO a variable"),
+        ("AFTER MATCH SKIP TO NEXT ROW PATTERN (A)", "databricks", "AFTER", "databricks cannot express SKIP TO NEXT ROW"),
+        ("ALL ROWS PER MATCH OMIT EMPTY MATCHES PATTERN (A)", "databricks", "ALL ROWS", "databricks cannot express these ROWS PER MATCH"),
         ("PATTERN (A) SUBSET U = (A)", "snowflake", "U = (A)", "snowflake cannot express SUBSET"),
         ("ALL ROWS PER MATCH PATTERN (A)", "flink", "ALL ROWS", "flink cannot express these ROWS PER MATCH"),
         ("PATTERN (A) DEFINE A AS NEXT(x) > 1", "flink", "NEXT(x) > 1", "flink does not support NEXT"),
