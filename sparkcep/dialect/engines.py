@@ -49,6 +49,7 @@ from sparkcep.dialect.meanings import (
     plain_pattern,
     refused,
     remainder_or_all,
+    rounded_division,
     searches_text,
     silent_if,
     substituted,
@@ -215,7 +216,7 @@ _TRINO = Engine(
         "IS_NAN": _is_nan, "TRY": refused("Spark does not support TRY: write try_divide, try_cast, try_element_at or another try_ function inside"),
     },
     {
-        exp.Div: integer_division, exp.Like: like, exp.Bracket: _subscript,
+        exp.Div: rounded_division, exp.Like: like, exp.Bracket: _subscript,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent),
             "DAY_OF_WEEK": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
         exp.Cast: casts(cuts=True, texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(cuts=True, texts=f"TRY_CAST: {_FLOATS}"),

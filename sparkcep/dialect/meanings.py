@@ -186,6 +186,13 @@ def _kind_of_type(to: exp.DataType) -> str:
 
 
 def is_double(node: exp.Expr) -> bool:
+    """Whether the text shows that a value is a DOUBLE or a FLOAT."""
+    if isinstance(node, exp.Literal):
+        return not node.is_string and "e" in node.name.lower()
+    if isinstance(node, (exp.Paren, exp.Neg)):
+        return is_double(node.this)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
+        return is_double(node.this) or is_double(node.expression)
     return isinstance(node, exp.Cast) and node.to.this in (exp.DType.DOUBLE, exp.DType.FLOAT)
 
 
@@ -289,6 +296,13 @@ def integer_division(node: exp.Expr, note: Note) -> exp.Expr:
     if "number" not in (left, right):
         note(node, "/ of two integers cuts off there and does not here; write DIV where both are integers")
     return node
+
+
+def rounded_division(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates ``/`` of an engine that divides integers, and rounds a quotient of DECIMALs to the digits of its sides."""
+    if "number" in (kind(node.this), kind(node.expression)) and not (is_double(node.this) or is_double(node.expression)):
+        note(node, "/ of DECIMALs has only the digits of its sides there (1.0 / 3 is 0.3), and more here; write round(a / b, n) for n digits")
+    return integer_division(node, note)
 
 
 def integer_average(node: exp.Expr, note: Note) -> exp.Expr:

@@ -42,7 +42,10 @@ try(1 / 0) ! Spark does not support TRY
 # Trino: Mathematical functions and operators
 7 / 2 | 3
 -7 / 2 | -3
-7 / 2.0 | 3.5
+7 / 2e0 | 3.5
+7 / (1 - CAST(-1 AS double)) | 3.5
+7 / 2.0 ~ of DECIMALs has only the digits
+100.0 * count(*) / 3 ~ of DECIMALs has only the digits
 k / v ~ / of two integers cuts off there
 -7 % 3 | -1
 mod(-7, 3) | -1
