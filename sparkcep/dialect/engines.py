@@ -19,6 +19,7 @@ from sparkcep.dialect.meanings import (
     Engine,
     Note,
     Refused,
+    alone,
     any_value,
     argument,
     boundaries,
@@ -54,6 +55,7 @@ from sparkcep.dialect.meanings import (
     silent_if,
     substituted,
     truncation,
+    two_arguments,
     two_armed_if,
     unit_of,
     unordered,
@@ -83,7 +85,7 @@ _CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expres
     "CHR: codes from 256 on differ here")
 _AVERAGE = "the average of DECIMALs has another scale there"
 _FLOATS = "numbers with a fraction and times are formatted differently there (1.0E1, 10:00:00.000)"
-_NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here"
+_NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here; without rows it is NULL there, and an empty array here"
 _INITCAP = "words end at each character that is not a letter or digit there, and only at spaces here"
 _ESTIMATE = "an estimate in both engines, but not an equal one"
 
@@ -197,7 +199,7 @@ _TRINO = Engine(
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "ANY_VALUE": any_value, "ARBITRARY": any_value, "IF": two_armed_if,
         "AVG": silent_if(lambda node: kind(node.this) == "integer" or is_double(node.this), f"AVG: {_AVERAGE}"),
-        "ARRAY_AGG": unordered("array_agg keeps NULLs there and drops them here"),
+        "ARRAY_AGG": unordered(_NULLS_KEPT),
         "APPROX_DISTINCT": _ESTIMATE, "APPROX_PERCENTILE": _ESTIMATE,
         "TRUNCATE": truncation, "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         "RAND": _random, "RANDOM": _random, "SPLIT": _split,
@@ -360,6 +362,23 @@ def _to_number(node: exp.Expr, note: Note) -> exp.Expr:
     return cast(node.this, "DOUBLE")
 
 
+def _oracle_part(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates REGEXP_SUBSTR."""
+    if not plain_pattern(node):
+        note(node, f"REGEXP_SUBSTR: {REGEX_NOTE}")
+    return two_arguments(node, note)
+
+
+def _spread(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates STDDEV and VARIANCE, which are 0 for one value. STDDEV_SAMP and VAR_SAMP are NULL, as in Spark."""
+    name = node.sql_names()[0]
+    if not alone(node):
+        note(node, f"{name}: of one row is 0 there, and NULL here")
+        return node
+    one = exp.EQ(this=call("count", node.this.copy()), expression=number(1))
+    return exp.Case(ifs=[exp.If(this=one, true=number(0))], default=node.copy())
+
+
 def _oracle_now(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates SYSDATE, which has whole seconds. CURRENT_TIMESTAMP has fractions."""
     return call("date_trunc", text("SECOND"), call("current_timestamp")) if node.args.get("sysdate") else node
@@ -395,13 +414,13 @@ def _is_now(node: exp.Expr) -> bool:
 _ORACLE = Engine(
     "Oracle",
     _AGGREGATES | _MATHS | _NULLS
-    | names("STDDEV UPPER LOWER LENGTH NVL NVL2 DECODE ASCII MEDIAN LISTAGG REGEXP_COUNT REGEXP_INSTR LN LOG WIDTH_BUCKET SINH COSH TANH CURRENT_TIMESTAMP")
+    | names("UPPER LOWER LENGTH NVL NVL2 DECODE ASCII MEDIAN LISTAGG LN LOG WIDTH_BUCKET SINH COSH TANH CURRENT_TIMESTAMP")
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "MOD": EQUAL, "TRUNC": _oracle_trunc, "ROUND": _oracle_round, "BITAND": _both_bits,
         "CONCAT": _skipping_nulls, "SUBSTR": _oracle_substring, "REPLACE": _oracle_replace, "INSTR": _found_from, "CHR": _CHARACTER, "INITCAP": _INITCAP,
         "TRIM": _empty_is_null, "LTRIM": _empty_is_null, "RTRIM": _empty_is_null, "LPAD": EQUAL, "RPAD": EQUAL, "TRANSLATE": EQUAL,
         "REGEXP_LIKE": contains_pattern, "REGEXP_REPLACE": lambda node, note: _nulled(substituted(node, note).copy()),
-        "REGEXP_SUBSTR": silent_if(plain_pattern, f"REGEXP_SUBSTR: {REGEX_NOTE}"),
+        "REGEXP_SUBSTR": _oracle_part, "REGEXP_COUNT": two_arguments, "REGEXP_INSTR": two_arguments, "STDDEV": _spread, "VARIANCE": _spread,
         "AVG": _AVERAGE, "ADD_MONTHS": months_later, "MONTHS_BETWEEN": lambda node, note: call("months_between", node.this, node.expression, exp.false()),
         "LAST_DAY": "keeps the time of day there, and is a DATE here",
         "NEXT_DAY": "takes names of days in the session's language there, and keeps the time of day",
@@ -439,6 +458,14 @@ def _first_unit(node: exp.Expr, note: Note) -> exp.Expr:
 
 def _spliced(node: exp.Expr, note: Note) -> exp.Expr:
     return call("overlay", node.this, node.expression, node.args["start"], node.args["length"])
+
+
+def _texts(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates LISTAGG, which is an empty string without values."""
+    if alone(node):
+        return call("coalesce", node.copy(), text(""))
+    note(node, "LISTAGG: without values is an empty string there, and NULL here")
+    return node
 
 
 def _snowflake_number(node: exp.Expr, note: Note) -> exp.Expr:
@@ -498,12 +525,13 @@ _SNOWFLAKE = Engine(
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
     | _ANGLES
     | names("COUNT_IF STDDEV POW LENGTH TRANSLATE DIV0 DIV0NULL NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS")
-    | names("LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ANY_VALUE")
+    | names("LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN ANY_VALUE")
     | names("CONTAINS STARTSWITH ENDSWITH CHARINDEX POSITION LEFT RIGHT SPLIT CONCAT CONCAT_WS LEN LPAD RPAD TRIM LTRIM RTRIM REPEAT ASCII SQUARE")
     | names("MOD BITAND CBRT")
     | names("WEEKISO DAYNAME MONTHNAME DAYOFMONTH DAYOFYEAR CURRENT_DATE CURRENT_TIMESTAMP ARRAY_SIZE ARRAY_CONTAINS ARRAY_CONSTRUCT MD5")
-    | names("WIDTH_BUCKET REGEXP_COUNT REGEXP_INSTR")
+    | names("WIDTH_BUCKET")
     | {
+        "LISTAGG": _texts, "REGEXP_COUNT": two_arguments, "REGEXP_INSTR": two_arguments,
         "ARRAY_AGG": unordered(""), "GREATEST": null_if_any, "LEAST": null_if_any, "DATEDIFF": boundaries, "TIMESTAMPDIFF": boundaries, "TIMEDIFF": boundaries,
         "DATEADD": later, "TIMESTAMPADD": later, "TIMEADD": later, "ADD_MONTHS": months_later,
         "DAYOFWEEK": day_of_week_from_0, "DAYOFWEEKISO": iso_day_of_week, "DAYOFWEEK_ISO": iso_day_of_week,
