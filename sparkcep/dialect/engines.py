@@ -647,8 +647,9 @@ _DUCKDB = Engine(
     | _ANGLES
     | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE GREATEST LEAST IF IFNULL BOOL_AND BOOL_OR MEDIAN STRING_AGG LISTAGG CONCAT CONCAT_WS")
     | names("STRPOS INSTR POSITION CONTAINS STARTS_WITH ENDS_WITH LEN LPAD RPAD")
-    | names("REPEAT ASCII STRING_SPLIT REGEXP_MATCHES LAST_DAY LIST_VALUE ARRAY_LENGTH LIST_DISTINCT MOD CURRENT_DATE CURRENT_TIMESTAMP NOW AVG")
+    | names("REPEAT ASCII STRING_SPLIT REGEXP_MATCHES LAST_DAY LIST_VALUE ARRAY_LENGTH LIST_DISTINCT MOD CURRENT_DATE CURRENT_TIMESTAMP NOW")
     | {
+        "AVG": silent_if(lambda node: kind(node.this) == "integer" or is_double(node.this), "AVG: of DECIMALs is a DOUBLE there, and a DECIMAL here"),
         "ANY_VALUE": EQUAL, "DATE_TRUNC": _cut_moment, "DATETRUNC": _cut_moment, "DATE_DIFF": _without_weeks, "DATEDIFF": _without_weeks,
         "DAYOFWEEK": day_of_week_from_0, "ISODOW": iso_day_of_week, "WEEKDAY": day_of_week_from_0,
         "TRUNC": truncation, "SPLIT_PART": EQUAL, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
@@ -659,7 +660,7 @@ _DUCKDB = Engine(
         "REGEXP_EXTRACT": silent_if(plain_pattern, f"REGEXP_EXTRACT: {REGEX_NOTE}"),
     },
     {
-        exp.Div: noted("/ by 0 is Infinity there, and an error here"), exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
+        exp.Div: noted("/ by 0 is Infinity there, and an error here; of DECIMALs it is a DOUBLE there, and a DECIMAL here"), exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
         exp.Sub: _moment_later,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent),
             "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),

@@ -1017,7 +1017,9 @@ count(v) | 2
 sum(n) | NULL
 min(v) | 1
 max(v) | 2
-avg(v) | 1.5
+avg(v) ~ of DECIMALs is a DOUBLE there
+avg(length(s)) | 2
+avg(1e0 * v) | 1.5
 count_if(b) | 1
 bool_and(b) | false
 bool_or(b) | true
