@@ -246,7 +246,7 @@ class _Translation:
             self._note(place(node), text)
 
         def written(node: exp.Expr) -> tuple[str, ...]:
-            """Returns the name of a call as written, or all names of its function; empty for the clause's functions."""
+            """Returns the name of a call as written, or the names of its function; empty for the clause's functions."""
             if isinstance(node, exp.Anonymous):
                 name = node.name.upper()
                 marked = name.startswith(_MARK)
@@ -254,8 +254,11 @@ class _Translation:
                     return ()  # a function of the clause, or one of Flink's that stays and has a note already
                 return (name.removeprefix(_MARK + flink.MARK),)
             text = source.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
+            if text.isidentifier():
+                return (text.upper(),)
             names = type(node).sql_names()
-            return (text.upper(),) if text.isidentifier() else (*(other for name in names for other in _ALSO.get(name, ())), *names)
+            known = (*names, *(other for name in names for other in _ALSO.get(name, ())))
+            return tuple(name for name in known if re.search(rf"\b{name}\s*\(", source.text, re.I)) or known
 
         if isinstance(found, exp.Command):
             note(found, f"{found.name.upper()}: sqlglot does not parse this statement further, so the text after this word stays unchanged")

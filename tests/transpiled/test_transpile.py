@@ -137,6 +137,11 @@ def test_no_call_that_sqlglot_knows_is_silent_without_a_line(read, start):
     assert len(names) > 20
 
 
+def test_a_note_names_a_call_as_it_is_written():
+    notes = sparkcep.transpile("SELECT max_by(a, b), listagg(s) FROM t", "spark", "snowflake").notes + sparkcep.transpile("SELECT MAX_BY(a, b) FROM t", "bigquery").notes
+    assert [note.text.split(":")[0] for note in notes] == ["LISTAGG", "MAX_BY"]
+
+
 @pytest.mark.parametrize(("read", "write", "notes"), [("spark", "trino", ["GREATEST"]), ("trino", "snowflake", ["GREATEST"]), ("spark", "databricks", []), ("trino", "trino", [])])
 def test_calls_for_another_engine_are_silent_where_all_mean_the_same(read, write, notes):
     done = sparkcep.transpile("SELECT upper(s), greatest(a, b) FROM t", read, write)
