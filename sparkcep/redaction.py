@@ -14,6 +14,7 @@ from dataclasses import dataclass
 KEYS = ("spark.sql.redaction.string.regex", "spark.redaction.string.regex")  # Spark reads the second key if the first is not set
 REDACTED = "*********(redacted)"  # as Spark writes it
 _MARKED = re.compile(r"\n([^\n]*)\n([ \t]*)(\^+)$")  # the end of an error: a line of the statement, and the carets below
+_CLASS_PARTS = re.compile(r"\\.|&&|[\[\]]", re.S)
 _TEXTS = re.compile(r"(?<=>)[^<>]+(?=<)")  # the texts between the tags of an SVG picture
 
 
@@ -54,7 +55,19 @@ class Redaction:
 
 @functools.lru_cache(maxsize=16)
 def _compiled(pattern: str) -> re.Pattern[str] | None:
+    if _combines_classes(pattern):
+        return None
     try:
         return re.compile(pattern)
     except re.error:
         return None
+
+
+def _combines_classes(pattern: str) -> bool:
+    """Whether a class of characters holds another class or &&, which Python would read as characters."""
+    inside = False
+    for part in _CLASS_PARTS.findall(pattern):
+        if inside and part in ("[", "&&"):
+            return True
+        inside = part == "[" or (inside and part != "]")
+    return False

@@ -75,7 +75,7 @@ class Shell:
 
     def answer(self, text: str) -> bool:
         """Executes the text. Returns whether the dialogue continues."""
-        command, _, rest = text.strip().partition(" ")
+        command, rest = (*text.strip().split(None, 1), "", "")[:2]
         word = _word(text)
         if word in _LEAVE:
             return False
@@ -83,7 +83,7 @@ class Shell:
             if word in _ASK:
                 self._help("")
             elif command.startswith(_MARKS):
-                self._command(command, rest.strip())
+                self._command(command, rest)
             else:
                 for statement in split_statements(text):
                     self._statement(statement)
@@ -170,7 +170,7 @@ class Shell:
     def _read(self, rest: str) -> None:
         from sparkcep.dialect.transpile import transpile
 
-        engine, _, statement = rest.partition(" ")
+        engine, statement = (*rest.split(None, 1), "", "")[:2]
         done = transpile(statement, engine)
         for note in done.notes:
             self.say(f"note: {note}")

@@ -38,6 +38,14 @@ def truncated(value: exp.Expr, places: exp.Expr | None = None) -> exp.Expr:
     return exp.Case(ifs=[up], default=call("floor", value, *rest))
 
 
+def delimited(tree: exp.Expr, delimiter: exp.Expr) -> exp.Expr:
+    """Adds a delimiter to each LISTAGG of a tree that lacks one. sqlglot would print a comma."""
+    for node in tree.find_all(exp.GroupConcat):
+        if node.args.get("separator") is None:
+            node.set("separator", delimiter.copy())
+    return tree
+
+
 def replaced(tree: exp.Expr, of: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Returns a copy of a tree with each node replaced by ``of(node)``, children first."""
     tree = tree.copy()

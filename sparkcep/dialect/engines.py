@@ -19,6 +19,7 @@ from sparkcep.dialect.meanings import (
     Engine,
     Note,
     Refused,
+    alone,
     any_value,
     argument,
     boundaries,
@@ -49,10 +50,12 @@ from sparkcep.dialect.meanings import (
     plain_pattern,
     refused,
     remainder_or_all,
+    rounded_division,
     searches_text,
     silent_if,
     substituted,
     truncation,
+    two_arguments,
     two_armed_if,
     unit_of,
     unordered,
@@ -82,7 +85,7 @@ _CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expres
     "CHR: codes from 256 on differ here")
 _AVERAGE = "the average of DECIMALs has another scale there"
 _FLOATS = "numbers with a fraction and times are formatted differently there (1.0E1, 10:00:00.000)"
-_NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here"
+_NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here; without rows it is NULL there, and an empty array here"
 _INITCAP = "words end at each character that is not a letter or digit there, and only at spaces here"
 _ESTIMATE = "an estimate in both engines, but not an equal one"
 
@@ -196,7 +199,7 @@ _TRINO = Engine(
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "ANY_VALUE": any_value, "ARBITRARY": any_value, "IF": two_armed_if,
         "AVG": silent_if(lambda node: kind(node.this) == "integer" or is_double(node.this), f"AVG: {_AVERAGE}"),
-        "ARRAY_AGG": unordered("array_agg keeps NULLs there and drops them here"),
+        "ARRAY_AGG": unordered(_NULLS_KEPT),
         "APPROX_DISTINCT": _ESTIMATE, "APPROX_PERCENTILE": _ESTIMATE,
         "TRUNCATE": truncation, "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         "RAND": _random, "RANDOM": _random, "SPLIT": _split,
@@ -215,7 +218,7 @@ _TRINO = Engine(
         "IS_NAN": _is_nan, "TRY": refused("Spark does not support TRY: write try_divide, try_cast, try_element_at or another try_ function inside"),
     },
     {
-        exp.Div: integer_division, exp.Like: like, exp.Bracket: _subscript,
+        exp.Div: rounded_division, exp.Like: like, exp.Bracket: _subscript,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent),
             "DAY_OF_WEEK": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
         exp.Cast: casts(cuts=True, texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(cuts=True, texts=f"TRY_CAST: {_FLOATS}"),
@@ -359,6 +362,23 @@ def _to_number(node: exp.Expr, note: Note) -> exp.Expr:
     return cast(node.this, "DOUBLE")
 
 
+def _oracle_part(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates REGEXP_SUBSTR."""
+    if not plain_pattern(node):
+        note(node, f"REGEXP_SUBSTR: {REGEX_NOTE}")
+    return two_arguments(node, note)
+
+
+def _spread(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates STDDEV and VARIANCE, which are 0 for one value. STDDEV_SAMP and VAR_SAMP are NULL, as in Spark."""
+    name = node.sql_names()[0]
+    if not alone(node):
+        note(node, f"{name}: of one row is 0 there, and NULL here")
+        return node
+    one = exp.EQ(this=call("count", node.this.copy()), expression=number(1))
+    return exp.Case(ifs=[exp.If(this=one, true=number(0))], default=node.copy())
+
+
 def _oracle_now(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates SYSDATE, which has whole seconds. CURRENT_TIMESTAMP has fractions."""
     return call("date_trunc", text("SECOND"), call("current_timestamp")) if node.args.get("sysdate") else node
@@ -394,13 +414,13 @@ def _is_now(node: exp.Expr) -> bool:
 _ORACLE = Engine(
     "Oracle",
     _AGGREGATES | _MATHS | _NULLS
-    | names("STDDEV UPPER LOWER LENGTH NVL NVL2 DECODE ASCII MEDIAN LISTAGG REGEXP_COUNT REGEXP_INSTR LN LOG WIDTH_BUCKET SINH COSH TANH CURRENT_TIMESTAMP")
+    | names("UPPER LOWER LENGTH NVL NVL2 DECODE ASCII MEDIAN LISTAGG LN LOG WIDTH_BUCKET SINH COSH TANH CURRENT_TIMESTAMP")
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "MOD": EQUAL, "TRUNC": _oracle_trunc, "ROUND": _oracle_round, "BITAND": _both_bits,
         "CONCAT": _skipping_nulls, "SUBSTR": _oracle_substring, "REPLACE": _oracle_replace, "INSTR": _found_from, "CHR": _CHARACTER, "INITCAP": _INITCAP,
         "TRIM": _empty_is_null, "LTRIM": _empty_is_null, "RTRIM": _empty_is_null, "LPAD": EQUAL, "RPAD": EQUAL, "TRANSLATE": EQUAL,
         "REGEXP_LIKE": contains_pattern, "REGEXP_REPLACE": lambda node, note: _nulled(substituted(node, note).copy()),
-        "REGEXP_SUBSTR": silent_if(plain_pattern, f"REGEXP_SUBSTR: {REGEX_NOTE}"),
+        "REGEXP_SUBSTR": _oracle_part, "REGEXP_COUNT": two_arguments, "REGEXP_INSTR": two_arguments, "STDDEV": _spread, "VARIANCE": _spread,
         "AVG": _AVERAGE, "ADD_MONTHS": months_later, "MONTHS_BETWEEN": lambda node, note: call("months_between", node.this, node.expression, exp.false()),
         "LAST_DAY": "keeps the time of day there, and is a DATE here",
         "NEXT_DAY": "takes names of days in the session's language there, and keeps the time of day",
@@ -438,6 +458,14 @@ def _first_unit(node: exp.Expr, note: Note) -> exp.Expr:
 
 def _spliced(node: exp.Expr, note: Note) -> exp.Expr:
     return call("overlay", node.this, node.expression, node.args["start"], node.args["length"])
+
+
+def _texts(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates LISTAGG, which is an empty string without values."""
+    if alone(node):
+        return call("coalesce", node.copy(), text(""))
+    note(node, "LISTAGG: without values is an empty string there, and NULL here")
+    return node
 
 
 def _snowflake_number(node: exp.Expr, note: Note) -> exp.Expr:
@@ -497,12 +525,13 @@ _SNOWFLAKE = Engine(
     _AGGREGATES | _MATHS | _TEXT | _NULLS | _FIELDS
     | _ANGLES
     | names("COUNT_IF STDDEV POW LENGTH TRANSLATE DIV0 DIV0NULL NVL NVL2 IFNULL ZEROIFNULL NULLIFZERO DECODE IFF EQUAL_NULL GREATEST_IGNORE_NULLS")
-    | names("LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN LISTAGG ANY_VALUE")
+    | names("LEAST_IGNORE_NULLS BOOLAND_AGG BOOLOR_AGG MIN_BY MAX_BY MEDIAN ANY_VALUE")
     | names("CONTAINS STARTSWITH ENDSWITH CHARINDEX POSITION LEFT RIGHT SPLIT CONCAT CONCAT_WS LEN LPAD RPAD TRIM LTRIM RTRIM REPEAT ASCII SQUARE")
     | names("MOD BITAND CBRT")
     | names("WEEKISO DAYNAME MONTHNAME DAYOFMONTH DAYOFYEAR CURRENT_DATE CURRENT_TIMESTAMP ARRAY_SIZE ARRAY_CONTAINS ARRAY_CONSTRUCT MD5")
-    | names("WIDTH_BUCKET REGEXP_COUNT REGEXP_INSTR")
+    | names("WIDTH_BUCKET")
     | {
+        "LISTAGG": _texts, "REGEXP_COUNT": two_arguments, "REGEXP_INSTR": two_arguments,
         "ARRAY_AGG": unordered(""), "GREATEST": null_if_any, "LEAST": null_if_any, "DATEDIFF": boundaries, "TIMESTAMPDIFF": boundaries, "TIMEDIFF": boundaries,
         "DATEADD": later, "TIMESTAMPADD": later, "TIMEADD": later, "ADD_MONTHS": months_later,
         "DAYOFWEEK": day_of_week_from_0, "DAYOFWEEKISO": iso_day_of_week, "DAYOFWEEK_ISO": iso_day_of_week,
@@ -618,8 +647,9 @@ _DUCKDB = Engine(
     | _ANGLES
     | names("COUNT_IF STDDEV CEILING POW LENGTH TRANSLATE GREATEST LEAST IF IFNULL BOOL_AND BOOL_OR MEDIAN STRING_AGG LISTAGG CONCAT CONCAT_WS")
     | names("STRPOS INSTR POSITION CONTAINS STARTS_WITH ENDS_WITH LEN LPAD RPAD")
-    | names("REPEAT ASCII STRING_SPLIT REGEXP_MATCHES LAST_DAY LIST_VALUE ARRAY_LENGTH LIST_DISTINCT MOD CURRENT_DATE CURRENT_TIMESTAMP NOW AVG")
+    | names("REPEAT ASCII STRING_SPLIT REGEXP_MATCHES LAST_DAY LIST_VALUE ARRAY_LENGTH LIST_DISTINCT MOD CURRENT_DATE CURRENT_TIMESTAMP NOW")
     | {
+        "AVG": silent_if(lambda node: kind(node.this) == "integer" or is_double(node.this), "AVG: of DECIMALs is a DOUBLE there, and a DECIMAL here"),
         "ANY_VALUE": EQUAL, "DATE_TRUNC": _cut_moment, "DATETRUNC": _cut_moment, "DATE_DIFF": _without_weeks, "DATEDIFF": _without_weeks,
         "DAYOFWEEK": day_of_week_from_0, "ISODOW": iso_day_of_week, "WEEKDAY": day_of_week_from_0,
         "TRUNC": truncation, "SPLIT_PART": EQUAL, "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
@@ -630,7 +660,7 @@ _DUCKDB = Engine(
         "REGEXP_EXTRACT": silent_if(plain_pattern, f"REGEXP_EXTRACT: {REGEX_NOTE}"),
     },
     {
-        exp.Div: noted("/ by 0 is Infinity there, and an error here"), exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
+        exp.Div: noted("/ by 0 is Infinity there, and an error here; of DECIMALs it is a DOUBLE there, and a DECIMAL here"), exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
         exp.Sub: _moment_later,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent),
             "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),

@@ -186,6 +186,13 @@ def _kind_of_type(to: exp.DataType) -> str:
 
 
 def is_double(node: exp.Expr) -> bool:
+    """Whether the text shows that a value is a DOUBLE or a FLOAT."""
+    if isinstance(node, exp.Literal):
+        return not node.is_string and "e" in node.name.lower()
+    if isinstance(node, (exp.Paren, exp.Neg)):
+        return is_double(node.this)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
+        return is_double(node.this) or is_double(node.expression)
     return isinstance(node, exp.Cast) and node.to.this in (exp.DType.DOUBLE, exp.DType.FLOAT)
 
 
@@ -229,6 +236,13 @@ def of_one(node: exp.Expr, note: Note) -> exp.Expr:
     if node.expressions:
         raise Refused(node, f"{node.key.upper()} has one argument in Spark: write slice(array_sort(array_agg(x)), 1, n) for the n least values")
     return node
+
+
+def alone(node: exp.Expr) -> bool:
+    """Whether an aggregate may become another expression: nothing such as OVER, FILTER, RUNNING or FINAL belongs to its call."""
+    parent = node.parent
+    marked = isinstance(parent, exp.Anonymous) and parent.name.upper().startswith(MARK)
+    return not marked and not isinstance(parent, (exp.Window, exp.Filter, exp.WithinGroup))
 
 
 def unordered(words: str) -> Rewrite:
@@ -291,6 +305,13 @@ def integer_division(node: exp.Expr, note: Note) -> exp.Expr:
     return node
 
 
+def rounded_division(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates ``/`` of an engine that divides integers, and rounds a quotient of DECIMALs to the digits of its sides."""
+    if "number" in (kind(node.this), kind(node.expression)) and not (is_double(node.this) or is_double(node.expression)):
+        note(node, "/ of DECIMALs has only the digits of its sides there (1.0 / 3 is 0.3), and more here; write round(a / b, n) for n digits")
+    return integer_division(node, note)
+
+
 def integer_average(node: exp.Expr, note: Note) -> exp.Expr:
     found = kind(node.this)
     if found == "integer" and not isinstance(node.this, exp.Distinct):
@@ -349,10 +370,24 @@ def searches_text(node: exp.Expr) -> bool:
     return bool(literal(node.expression))
 
 
+_FURTHER_ARGUMENTS = "Spark does not support a position, an occurrence or flags for a regular expression"
+
+
+def two_arguments(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates a function of a text and a regular expression, whose position and occurrence may be written as 1.
+
+    The third argument of Spark's REGEXP_INSTR is a group.
+    """
+    arguments = list(node.iter_expressions())
+    if arguments[4:] or any(whole(argument) != 1 for argument in arguments[2:]):
+        raise Refused(node, _FURTHER_ARGUMENTS)
+    return call(node.name if isinstance(node, exp.Anonymous) else node.sql_names()[0], *arguments[:2]) if arguments[2:] else node
+
+
 def extracted(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates a function that returns NULL if a regular expression finds nothing. Spark's returns an empty text."""
     if any(node.args.get(key) is not None for key in ("position", "occurrence", "parameters")):
-        raise Refused(node, "Spark does not support a position, an occurrence or flags for a regular expression")
+        raise Refused(node, _FURTHER_ARGUMENTS)
     pattern, group = node.expression, node.args.get("group")
     found = call("regexp_extract", node.this, pattern, group if group is not None else number(0))
     return exp.If(this=call("regexp_like", node.this.copy(), pattern.copy()), true=found, false=exp.null())
@@ -537,19 +572,20 @@ def difference(node: exp.Expr, note: Note) -> exp.Expr:
     if left == right == "date":
         return call("datediff", node.this, node.expression)
     may_be_dates = right not in ("integer", "number", "text") and left not in ("integer", "number") and not isinstance(node.expression, exp.Interval)
-    if may_be_dates and not _beside_a_number(node):
+    if may_be_dates and not _beside_a_length(node):
         note(node, "the difference of two dates is a number of days there and an INTERVAL here")
     return node
 
 
-def _beside_a_number(node: exp.Expr) -> bool:
-    """Whether a value is compared with a number, or added to one, which Spark refuses for an INTERVAL."""
+def _beside_a_length(node: exp.Expr) -> bool:
+    """Whether a difference is compared with, or added to, an INTERVAL, or a number, which Spark refuses for an INTERVAL."""
     child, parent = node, node.parent
     while isinstance(parent, exp.Paren):
         child, parent = parent, parent.parent
     if not isinstance(parent, (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Add, exp.Sub)):
         return False
-    return kind(parent.expression if parent.this is child else parent.this) in ("integer", "number")
+    other = parent.expression if parent.this is child else parent.this
+    return isinstance(other, exp.Interval) or kind(other) in ("integer", "number")
 
 
 _FORMATS = {"YYYY": "yyyy", "MM": "MM", "MON": "MMM", "DD": "dd", "HH24": "HH", "MI": "mm", "SS": "ss", "FF6": "SSSSSS", "FF3": "SSS"}

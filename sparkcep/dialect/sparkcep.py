@@ -14,6 +14,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token
 
 from sparkcep.clause.parser import parse_between
+from sparkcep.dialect.building import delimited
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import Trees, print_around, read_around
 from sparkcep.errors import ClauseError
@@ -30,10 +31,10 @@ class Sparkcep(Databricks):
         STRING_ESCAPES = ["\\", "'", '"']  # a doubled quote is a quote
 
     def parse(self, sql: str, **options) -> Trees:
-        return self._read(sql, lambda tokens: self.parser(**options).parse(tokens, sql))
+        return self._read(sql, lambda tokens: _delimited(self.parser(**options).parse(tokens, sql)))
 
     def parse_into(self, expression_type, sql: str, **options) -> Trees:
-        return self._read(sql, lambda tokens: self.parser(**options).parse_into(expression_type, tokens, sql))
+        return self._read(sql, lambda tokens: _delimited(self.parser(**options).parse_into(expression_type, tokens, sql)))
 
     def generate(self, expression: exp.Expr, copy: bool = True, **options) -> str:
         return print_around(expression, lambda tree: self.generator(**options).generate(tree), clause_text)
@@ -47,3 +48,7 @@ class Sparkcep(Databricks):
             return read_around(statement, self, tokens, lambda word, close: node_of(parse_between(sql, statement.tokens, word + 1, close)), read)
         except ClauseError as error:
             raise ParseError.new(str(error), description=error.message, line=error.line, col=error.column, highlight=error.fragment) from error
+
+
+def _delimited(trees: Trees) -> Trees:
+    return [delimited(tree, exp.null()) if tree is not None else None for tree in trees]

@@ -29,7 +29,7 @@ class Target:
         reluctant: whether quantifiers may be reluctant.
         subsets: whether it has SUBSET.
         rows: the forms of ROWS PER MATCH that it has.
-        skips_to_variables: whether it has SKIP TO a variable.
+        skips: the modes of AFTER MATCH SKIP that it has.
         within: whether it has WITHIN after PATTERN.
         functions: the clause's function -> its name there, None if it is missing.
     """
@@ -40,7 +40,7 @@ class Target:
     reluctant: bool = True
     subsets: bool = True
     rows: tuple[str, ...] = (tree.ONE_ROW, tree.SHOW_EMPTY, tree.OMIT_EMPTY, tree.WITH_UNMATCHED)
-    skips_to_variables: bool = True
+    skips: tuple[str, ...] = (tree.PAST_LAST, tree.NEXT_ROW, tree.TO_FIRST, tree.TO_LAST)
     within: bool = False
     functions: tuple[tuple[str, str | None], ...] = ()
 
@@ -55,7 +55,7 @@ TARGETS = {
             functions=(("PREV", None), ("NEXT", None), ("CLASSIFIER", None), ("MATCH_NUMBER", None), ("RUNNING", None), ("FINAL", None)),
         ),
         Target(
-            "databricks", (*_OURS, nodes.Exclude), reluctant=False, subsets=False, rows=(tree.ONE_ROW, tree.SHOW_EMPTY, tree.OMIT_EMPTY), skips_to_variables=False,
+            "databricks", (*_OURS, nodes.Exclude), reluctant=False, subsets=False, rows=(tree.ONE_ROW, tree.SHOW_EMPTY), skips=(tree.PAST_LAST,),
         ),
     )
 }  # fmt: skip
@@ -75,8 +75,8 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
         yield clause.subsets[0].span, "SUBSET"
     if clause.rows not in target.rows:
         yield clause.span, "these ROWS PER MATCH"
-    if clause.skip is not None and clause.skip.target is not None and not target.skips_to_variables:
-        yield clause.skip.span, "SKIP TO a variable"
+    if clause.skip is not None and clause.skip.mode not in target.skips:
+        yield clause.skip.span, "SKIP TO a variable" if clause.skip.target is not None else "SKIP TO NEXT ROW"
     for node in nodes.walk(clause.pattern):
         if isinstance(node, target.nodes):
             yield node.span, f"{type(node).__name__.lower()} in a pattern"

@@ -26,6 +26,7 @@ from sparkcep.clause.printer import variable_text
 from sparkcep.clause.tokenizer import dialect_of, sqlglot_tokens
 from sparkcep.clause.tokens import QUOTED, WORD, Span, Token, ended, matching, name_of, tokenize
 from sparkcep.dialect import flink, meanings, variables
+from sparkcep.dialect.building import delimited
 from sparkcep.dialect.clauses import clause_text, node_of
 from sparkcep.dialect.composed import print_around, read_around
 from sparkcep.dialect.engines import ENGINES
@@ -52,6 +53,7 @@ _TIMEOUTS = (
 _INTEGER_DIVISION = (_TRINO, _FLINK)
 _UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # unquoted names are in upper case there
 _LIKE_SPARK = (_SPARK, "databricks")
+_UNDELIMITED = (*_LIKE_SPARK, _TRINO, _ORACLE, _SNOWFLAKE)  # LISTAGG without a delimiter writes nothing between its values there
 # sqlglot's name of a function -> names in engines
 _ALSO = {"STR_POSITION": ("POSITION",), "GROUP_CONCAT": ("LISTAGG", "STRING_AGG"), "DECODE_CASE": ("DECODE",)}
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
@@ -202,6 +204,8 @@ class _Translation:
     def _text(self, found: exp.Expr, at: int = 0, source: _Source | None = None) -> str:
         """Returns the text of a tree in the target's SQL. If sqlglot cannot express a part, adds a note."""
         generator = self.into.generator(unsupported_level=ErrorLevel.IGNORE)
+        if self.read in _UNDELIMITED:  # NULL is also the delimiter of a BINARY
+            delimited(found, exp.null() if self.read in _LIKE_SPARK and self.write in _LIKE_SPARK else exp.Literal.string(""))
         found = self._compared(found, at, source or _Source(self.sql))
         if _FLINK in (self.read, self.write) and self.read != self.write:
             found = self._flinks(found, at)
@@ -242,7 +246,7 @@ class _Translation:
             self._note(place(node), text)
 
         def written(node: exp.Expr) -> tuple[str, ...]:
-            """Returns the name of a call as written, or all names of its function; empty for the clause's functions."""
+            """Returns the name of a call as written, or the names of its function; empty for the clause's functions."""
             if isinstance(node, exp.Anonymous):
                 name = node.name.upper()
                 marked = name.startswith(_MARK)
@@ -250,8 +254,11 @@ class _Translation:
                     return ()  # a function of the clause, or one of Flink's that stays and has a note already
                 return (name.removeprefix(_MARK + flink.MARK),)
             text = source.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
+            if text.isidentifier():
+                return (text.upper(),)
             names = type(node).sql_names()
-            return (text.upper(),) if text.isidentifier() else (*names, *(other for name in names for other in _ALSO.get(name, ())))
+            known = (*names, *(other for name in names for other in _ALSO.get(name, ())))
+            return tuple(name for name in known if re.search(rf"\b{name}\s*\(", source.text, re.I)) or known
 
         if isinstance(found, exp.Command):
             note(found, f"{found.name.upper()}: sqlglot does not parse this statement further, so the text after this word stays unchanged")
@@ -275,7 +282,7 @@ class _Translation:
     def _match(self, word: int, close: int) -> exp.MatchRecognize:
         clause = parse_between(self.sql, self.tokens, word + 1, close, "" if self.read == _SPARK else self.read)
         if clause.skip is None:
-            clause = replace(clause, skip=tree.Skip(tree.PAST_LAST))
+            clause = replace(clause, skip=tree.Skip(tree.NEXT_ROW if self.read == _FLINK else tree.PAST_LAST, span=clause.span))
         self.order = self._expression(clause.order_by[0].expr) if clause.order_by else ""
         clause = replace(clause, order_by=tuple(map(self._sorted, clause.order_by)))
         clause = self._named(clause)

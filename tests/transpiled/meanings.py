@@ -42,7 +42,10 @@ try(1 / 0) ! Spark does not support TRY
 # Trino: Mathematical functions and operators
 7 / 2 | 3
 -7 / 2 | -3
-7 / 2.0 | 3.5
+7 / 2e0 | 3.5
+7 / (1 - CAST(-1 AS double)) | 3.5
+7 / 2.0 ~ of DECIMALs has only the digits
+100.0 * count(*) / 3 ~ of DECIMALs has only the digits
 k / v ~ / of two integers cuts off there
 -7 % 3 | -1
 mod(-7, 3) | -1
@@ -230,7 +233,7 @@ bool_or(b) | true
 every(b) | false
 min_by(s, v) | ab
 max_by(s, v) | NULL
-array_agg(v) ~ array_agg keeps NULLs
+array_agg(v) ~ keeps NULLs
 array_agg(v ORDER BY v) ! does not support ORDER BY inside
 stddev(n) | NULL
 stddev_samp(id) | 1
@@ -239,6 +242,8 @@ variance(id) | 1
 var_samp(id) | 1
 var_pop(k - k) | 0
 listagg(s, ',') | ab,cd
+listagg(s) | abcd
+listagg(nullif(s, s), ',') | NULL
 approx_distinct(v) ~ an estimate
 approx_percentile(v, 0.5) ~ an estimate
 # Trino: Array functions and operators, Map functions and operators, Lambda expressions
@@ -379,11 +384,16 @@ REGEXP_LIKE(s, 'b', 'x') ! only the flags
 REGEXP_LIKE(s, '\d') ~ differ slightly from Java
 REGEXP_SUBSTR('abc', '[bc]+') | bc
 REGEXP_SUBSTR('abc', 'x') | NULL
+REGEXP_SUBSTR('a,b', '[^,]+', 1, 1) | a
+REGEXP_SUBSTR('a,b', '[^,]+', 1, 2) ! a position, an occurrence
 REGEXP_SUBSTR(s, '\d') ~ differ slightly from Java
 REGEXP_REPLACE('abc', '(b)', '<\1>') | a<b>c
 REGEXP_REPLACE('b', 'b') | NULL
 REGEXP_COUNT('abab', 'b') | 2
 REGEXP_INSTR('abab', 'b') | 2
+REGEXP_COUNT('abab', 'b', 3) ! a position, an occurrence
+REGEXP_INSTR('abab', 'b', 3) ! a position, an occurrence
+REGEXP_INSTR('abab', 'b', 1, 1) | 2
 s LIKE 'c%' | true
 'c\x' LIKE 'c\_' | true
 s SIMILAR TO 'a' ! Spark does not support SIMILAR TO
@@ -411,6 +421,7 @@ CURRENT_TIMESTAMP > DATE '2024-01-01' | true
 CURRENT_DATE > DATE '2024-01-01' | true
 DATE '2024-03-01' - DATE '2024-02-28' | 2
 d - d ~ a number of days there
+ts - ts < INTERVAL '1' DAY | true
 id - v > 1 | NULL
 EXTRACT(YEAR FROM d) | 2023
 EXTRACT(SECOND FROM ts) | 59.750000
@@ -444,14 +455,23 @@ MIN(v) | 1
 MAX(v) | 2
 MEDIAN(v) | 1.5
 STDDEV(id) | 1
+STDDEV(CASE WHEN id = 1 THEN v END) | 0
+STDDEV(DISTINCT id) | 1
+STDDEV(n) | NULL
+STDDEV(id) OVER (ORDER BY id) ~ of one row is 0 there
 STDDEV_SAMP(id) | 1
+STDDEV_SAMP(CASE WHEN id = 1 THEN v END) | NULL
 STDDEV_POP(k - k) ~ a number of days
 STDDEV_POP(n) | NULL
 VARIANCE(id) | 1
+VARIANCE(CASE WHEN id = 1 THEN v END) | 0
+VARIANCE(n) | NULL
 VAR_SAMP(id) | 1
+VAR_SAMP(CASE WHEN id = 1 THEN v END) | NULL
 VAR_POP(n) | NULL
 AVG(v) ~ the average of DECIMALs
 LISTAGG(s, ',') | ab,cd
+LISTAGG(s) | abcd
 ROWNUM ! write LIMIT
 LEVEL ! Spark does not have LEVEL
 """
@@ -553,6 +573,9 @@ REGEXP_REPLACE('abc', '(b)', '<\\1>') | a<b>c
 REGEXP_REPLACE('abc', 'b') | ac
 REGEXP_COUNT('abab', 'b') | 2
 REGEXP_INSTR('abab', 'b') | 2
+REGEXP_COUNT('abab', 'b', 3) ! a position, an occurrence
+REGEXP_INSTR('abab', 'b', 3) ! a position, an occurrence
+REGEXP_INSTR('abab', 'b', 1, 1) | 2
 s LIKE 'c%' | true
 s ILIKE 'C%' | true
 s SIMILAR TO 'a' ! Spark does not support SIMILAR TO
@@ -670,6 +693,8 @@ MAX_BY(s, v) | NULL
 MEDIAN(v) | 1.5
 LISTAGG(s) | abcd
 LISTAGG(s, ',') | ab,cd
+LISTAGG(NULLIF(s, s), ',') | ''
+LISTAGG(s) OVER (PARTITION BY k) ~ an empty string there
 ARRAY_SIZE(ARRAY_AGG(v)) | 2
 STDDEV(id) | 1
 STDDEV_SAMP(id) | 1
@@ -992,7 +1017,9 @@ count(v) | 2
 sum(n) | NULL
 min(v) | 1
 max(v) | 2
-avg(v) | 1.5
+avg(v) ~ of DECIMALs is a DOUBLE there
+avg(length(s)) | 2
+avg(1e0 * v) | 1.5
 count_if(b) | 1
 bool_and(b) | false
 bool_or(b) | true

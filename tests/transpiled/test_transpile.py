@@ -57,7 +57,7 @@ def test_expressions_of_other_engines_have_their_values(spark, read, number):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW t AS {ROWS}")
     given = [(text, value) for engine, text, value in EXPRESSIONS if engine == read]
     measures = ", ".join(f"{text} AS x{i}" for i, (text, _) in enumerate(given))
-    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} PATTERN (A+) DEFINE A AS id > 0)", read)
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} AFTER MATCH SKIP PAST LAST ROW PATTERN (A+) DEFINE A AS id > 0)", read)
     frame = spark.sql(done.sql)
     (row,) = frame.selectExpr(*[f"CAST({name} AS STRING) AS {name}" for name in frame.columns]).collect()
     assert {text: "NULL" if found is None else found for (text, _), found in zip(given, row)} == dict(given)
@@ -74,7 +74,7 @@ def test_calls_have_the_values_of_their_engine(spark, read):
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW t AS {meanings.ROWS}")
     lines = [line for line in meanings.LINES if line.read == read and line.mark == "|"]
     measures = ", ".join(f"{line.expression} AS x{i}" for i, line in enumerate(lines))
-    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} PATTERN (A+) DEFINE A AS id > 0)", read)
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measures} AFTER MATCH SKIP PAST LAST ROW PATTERN (A+) DEFINE A AS id > 0)", read)
     assert done.notes == ()
     frame = spark.sql(done.sql)
     (row,) = frame.selectExpr(*[f"CAST({name} AS STRING) AS {name}" for name in frame.columns]).collect()
@@ -137,6 +137,11 @@ def test_no_call_that_sqlglot_knows_is_silent_without_a_line(read, start):
     assert len(names) > 20
 
 
+def test_a_note_names_a_call_as_it_is_written():
+    notes = sparkcep.transpile("SELECT max_by(a, b), listagg(s) FROM t", "spark", "snowflake").notes + sparkcep.transpile("SELECT MAX_BY(a, b) FROM t", "bigquery").notes
+    assert [note.text.split(":")[0] for note in notes] == ["LISTAGG", "MAX_BY"]
+
+
 @pytest.mark.parametrize(("read", "write", "notes"), [("spark", "trino", ["GREATEST"]), ("trino", "snowflake", ["GREATEST"]), ("spark", "databricks", []), ("trino", "trino", [])])
 def test_calls_for_another_engine_are_silent_where_all_mean_the_same(read, write, notes):
     done = sparkcep.transpile("SELECT upper(s), greatest(a, b) FROM t", read, write)
@@ -179,7 +184,7 @@ PARTITION BY k
 ORDER BY ts{nulls}
 MEASURES LAST(price, 1) AS p, count(`b c`.*) AS n
 ONE ROW PER MATCH
-AFTER MATCH SKIP TO NEXT ROW
+AFTER MATCH SKIP PAST LAST ROW
 PATTERN (A `b c`{{2,}})
 DEFINE `b c` AS price < PREV(price)
 ) AS m"""
@@ -254,6 +259,15 @@ def test_the_escape_character_of_like_is_written_for_another_engine(read, write,
         assert statement.partition("{}")[0].split()[-1] + " " + there in done.sql and done.notes == ()
 
 
+@pytest.mark.parametrize(("read", "write", "there"), [
+    ("spark", "trino", "LISTAGG(s, '')"), ("spark", "snowflake", "LISTAGG(s, '')"), ("databricks", "spark", "LISTAGG(s, NULL)"), ("trino", "spark", "LISTAGG(s, '')"),
+    ("oracle", "spark", "LISTAGG(s, NULL)"), ("duckdb", "spark", "LISTAGG(s, ',')"), ("bigquery", "spark", "LISTAGG(s, ',')"),
+])  # fmt: skip
+def test_texts_without_a_delimiter_are_joined_as_in_their_engine(read, write, there):
+    name = "STRING_AGG" if read == "bigquery" else "LISTAGG"
+    assert sparkcep.transpile(f"SELECT {name}(s) FROM t", read, write).sql == f"SELECT {there} FROM t"
+
+
 @pytest.mark.parametrize(("read", "write", "text", "notes"), [
     ("spark", "trino", "CAST(a.price AS INT)", ["CAST: its values in trino differ from those here for some arguments"]),
     ("spark", "snowflake", "TRY_CAST(a.price AS INT)", ["TRY_CAST: its values in snowflake differ from those here for some arguments"]),
@@ -297,6 +311,8 @@ def test_between_two_engines_the_functions_of_flink_stay_and_are_told():
         ("PATTERN (A+?)", "databricks", "A+?", "databricks cannot express this reluctant quantifier"),
         ("PATTERN (A {- B -})", "databricks", "{- B -}", "databricks cannot express exclude in a pattern"),
         ("AFTER MATCH SKIP TO A PATTERN (A)", "databricks", "A PATTERN", "databricks cannot express SKIP TO a variable"),
+        ("AFTER MATCH SKIP TO NEXT ROW PATTERN (A)", "databricks", "AFTER", "databricks cannot express SKIP TO NEXT ROW"),
+        ("ALL ROWS PER MATCH OMIT EMPTY MATCHES PATTERN (A)", "databricks", "ALL ROWS", "databricks cannot express these ROWS PER MATCH"),
         ("PATTERN (A) SUBSET U = (A)", "snowflake", "U = (A)", "snowflake cannot express SUBSET"),
         ("ALL ROWS PER MATCH PATTERN (A)", "flink", "ALL ROWS", "flink cannot express these ROWS PER MATCH"),
         ("PATTERN (A) DEFINE A AS NEXT(x) > 1", "flink", "NEXT(x) > 1", "flink does not support NEXT"),

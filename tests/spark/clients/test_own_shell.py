@@ -35,7 +35,7 @@ def test_a_dialogue(said, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     rows, target = tmp_path / "rows.csv", tmp_path / "out.csv"
     rows.write_text("day,price\n2024-01-01,3\n2024-01-02,4\n")
-    out = said(CLAUSE, "SELECT", "1 AS one;", f":table days={rows}", f":save {target}", f":explain {CLAUSE}", ":read trino SELECT strpos('ab', 'b') AS n;")
+    out = said(CLAUSE, "SELECT", "1 AS one;", f":table days={rows}", f":save {target}", f":explain {CLAUSE}", ":read trino", "SELECT strpos('ab', 'b') AS n;")
     assert out[0].startswith("sparkcep shell") and out[1].splitlines() == ["a  b", "-  -", "5  4", "9  1", "(2 rows)"]
     assert out[2].split()[2] == "1" and out[3] == "days: day, price" and out[4] == f"written to {target}"
     assert target.read_text() == "one\n1\n" and out[5].startswith("== Clause 1 ==") and out[-1].split()[2] == "2"

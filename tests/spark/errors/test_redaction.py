@@ -59,6 +59,8 @@ def test_errors(session, old, new, marked):
 def test_patterns():
     assert Redaction("")("a") == "a" and Redaction("b+")("abbc") == f"a{REDACTED}c"
     assert Redaction(r"\p{Alpha}")("abc") == REDACTED  # Python cannot read it
+    assert Redaction("[a-z&&[^x]]")("abc") == Redaction("k[0-9[a-f]]")("k7") == REDACTED  # Python reads these as other characters
+    assert Redaction(r"[\[a&]+&&b")("x[&&by") == f"x{REDACTED}y"
     assert Redaction("c").of_error("m\nab cd\n   ^^") == f"m\nab {REDACTED}d\n   {'^' * (len(REDACTED) + 1)}"
     assert Redaction("b").of_error("m\n\tab cd\n\t   ^^") == f"m\n\ta{REDACTED} cd\n\t{' ' * (len(REDACTED) + 2)}^^"
     assert Redaction("b c").of_error("m\nab cd\n   ^^") == f"m\na{REDACTED}d"

@@ -4,6 +4,7 @@ either build of sqlglot."""
 from __future__ import annotations
 
 import pickle
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -178,6 +179,11 @@ def test_databricks_stays_as_it_was():
     assert "MATCH_RECOGNIZE" in Databricks.Tokenizer.KEYWORDS and Databricks.Tokenizer.COMMANDS
 
 
+def test_texts_without_a_delimiter_have_none_in_the_printed_statement():
+    tree = sqlglot.parse_one("SELECT listagg(s), string_agg(s, ';') FROM t", read="sparkcep")
+    assert tree.sql("sparkcep") == "SELECT LISTAGG(s, NULL), LISTAGG(s, ';') FROM t"
+
+
 def test_an_error_has_its_place():
     with pytest.raises(ParseError) as raised:
         sqlglot.parse_one("SELECT *\nFROM t MATCH_RECOGNIZE (PATTERN (A+*))", read="sparkcep")
@@ -223,6 +229,14 @@ def test_sqlglot_s_own_lineage_takes_what_is_seen_through():
     tree = sparkcep.see_through(sqlglot.parse_one(f"SELECT m.p FROM ticks {OF_TICKS} AS m", read="sparkcep"))
     root = sqlglot_lineage("p", tree, schema=SCHEMA, dialect="databricks")
     assert {node.name for node in root.walk() if not node.downstream} == {"ticks.price"}
+
+
+def test_the_programs_of_the_page_about_sqlglot_run(capsys):
+    names: dict = {}
+    for program in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "sqlglot.md").read_text(encoding="utf-8"), re.S):
+        exec(program, names)
+    out = capsys.readouterr().out
+    assert out.startswith("{'symbol': ('ticks.symbol',), 'low': ('ticks.price',)}\n") and "sqlglot-lineage" in out
 
 
 def test_lineage_of_a_project_of_models():
