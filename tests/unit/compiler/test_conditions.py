@@ -135,3 +135,9 @@ def test_decimals_keep_their_scale_without_precision_loss():
     plan, _ = planned("A.d + d > 0", columns, precision_loss=False)
     assert Plan.from_json(plan.to_json()) == plan
     assert "precision_loss" not in replace(plan, precision_loss=True).to_json()
+
+
+def test_spark_compares_one_row_with_strings():
+    columns = dict.fromkeys(("(d) BETWEEN '2024-03-01' AND '2024-03-31'", "s IN ('a', 'b')", "d NOT IN ('2024-01-01')"), pa.array([True, False]))
+    assert holds("(PREV(d) BETWEEN '2024-03-01' AND '2024-03-31') AND A.s IN ('a', 'b') AND A.d NOT IN ('2024-01-01')", columns)
+    assert holds("A.n IN (1, 2) AND A.n BETWEEN 0 AND 1", {"n": pa.array([1, 3])})  # numbers need no further column
