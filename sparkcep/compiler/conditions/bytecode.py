@@ -1066,7 +1066,7 @@ class ConditionCompiler:
             self.op("SUBI", (1 << 31) - 1, 0)
             return INT
         if name in _FLOAT_CALLS:
-            for arg in args:
+            for _, arg in self._in_order(*args) if len(args) == 2 else enumerate(args):
                 self._double(self.emit(arg), name)
             self.op(_FLOAT_CALLS[name])
             return DOUBLE

@@ -53,6 +53,10 @@ def test_operands_after_null_are_not_computed():
             assert holds(f"(A.x {operator} {divided}) IS NULL", columns)
             with pytest.raises(MatchRuntimeError, match="(?i)zero"):
                 holds(f"({divided} {operator} A.x) IS NULL", columns)
+        for function in ("pow", "atan2", "hypot"):
+            assert holds(f"{function}(A.x, {divided}) IS NULL", columns)
+            with pytest.raises(MatchRuntimeError, match="(?i)zero"):
+                holds(f"{function}({divided}, A.x) IS NULL", columns)
         # the divisor comes first
         assert holds(f"({divided} / A.x) IS NULL AND (pmod({divided}, A.x)) IS NULL", columns)
         for operator in ("/", "%", "<=>"):
