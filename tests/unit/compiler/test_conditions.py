@@ -74,6 +74,19 @@ def test_divisions_keep_the_sides_of_their_operands():
         assert holds(f"{text} = {value}", columns), text
 
 
+def test_remainders_of_decimals():
+    columns = {"d": pa.array([Decimal("-7.25"), Decimal("5.00")], pa.decimal128(10, 2)), "n": pa.array([None, 3], pa.int32())}
+    columns["w"] = pa.array([Decimal(-(10**29) - 1), Decimal(7)], pa.decimal128(30, 0))
+    columns["e"] = pa.array([Decimal("7.25"), Decimal("-5.00")], pa.decimal128(10, 2))
+    for text in (
+        "pmod(A.d, d) = 2.75", "pmod(A.d, e) = -2.25", "pmod(A.e, d) = 2.25", "pmod(A.d + d, 2.25) = 0", "pmod(A.w, w) = 1", "pmod(A.w, d) = 4", "pmod(A.d, n) = 1.75",
+        "pmod(d, A.n) IS NULL AND pmod(A.n, d) IS NULL", "pmod(pmod(A.d, d), n) = 2.75", "pmod(A.d + d, NULL) IS NULL",
+    ):  # fmt: skip
+        assert holds(text, columns), text
+    few, many = (instructions(f"{'pmod(' * depth}A.d + d{', d)' * depth} > 0", columns) for depth in (6, 12))
+    assert many <= 2 * few
+
+
 def test_casts_round_once_as_java_does():
     columns = {"d": pa.array([Decimal("16777217.0000000001")] * 2, pa.decimal128(30, 10)), "f": pa.array([-2147483647.0] * 2)}
     columns["g"] = pa.array(np.array([16777218, 16777218], dtype=np.float32))
