@@ -10,6 +10,7 @@ from sparkcep.compiler.pattern.program import CHAR, JUMP, LOOP, MATCH, NEXT, PER
 
 MAX_MEMO_BITS = 4096  # of the bitmap memo, a row
 MOST_COUNTED = 1 << 30  # constants above this are above all counts
+_JUMPS = [OP[name] for name in ("JFALSE", "JTRUE", "JNOT", "JUMP", "JSOME", "JNULL")]  # the target is the first operand
 
 
 def selection_live(automaton: Net, conditions: Conditions) -> np.ndarray:
@@ -93,7 +94,9 @@ def largest_counts(conditions: Conditions) -> np.ndarray:
     It is 1 where only matters whether there is a value yet, and one more than the greatest constant where a count is only compared
     with constants.
     """
-    slots, largest, code = conditions.slots, np.zeros(len(conditions.slots), dtype=np.int64), conditions.code.tolist()
+    slots, largest = conditions.slots, np.zeros(len(conditions.slots), dtype=np.int64)
+    code = conditions.code[: conditions.instructions].tolist()
+    targets = {line[1] for line in code if line[0] in _JUMPS}
     largest[slots[:, 0] == SLOT["COUNT"]] = 1
     largest[slots[slots[:, 0] == SLOT["MEAN"], 5]] = 0
     compares = range(OP["EQI"], OP["NSI"] + 1)
@@ -106,7 +109,7 @@ def largest_counts(conditions: Conditions) -> np.ndarray:
         constant = None  # where the count and a constant are the two operands of a comparison
         if len(behind) == 2 and behind[0] == OP["CONSTI"] and behind[1] in compares:
             constant = code[at + 1][1]
-        elif at and code[at - 1][0] == OP["CONSTI"] and behind[:1] and behind[0] in compares:
+        elif at not in targets and at and code[at - 1][0] == OP["CONSTI"] and behind[:1] and behind[0] in compares:
             constant = code[at - 1][1]
         largest[a] = 0 if constant is None else max(largest[a], min(max(constant, 0), MOST_COUNTED) + 1)
     return largest

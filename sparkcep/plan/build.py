@@ -67,7 +67,7 @@ from sparkcep.plan.records import (
     Skip,
     Word,
     has,
-    walk,
+    masks_of,
 )
 from sparkcep.plan.scope import ENDINGS, PRIOR, STATUSES, Inputs, Scope, without_table
 from sparkcep.plan.split.conditions import ConditionSplitter, looks_at_match, reads_labels
@@ -363,8 +363,7 @@ def _check_apart(draft: Draft) -> None:
         inside = variables_in(group.pattern)
         for define in draft.clause.defines:
             trees = next((c.trees for c in draft.plan.conditions if c.variable == ids[define.variable.lower()]), ())
-            named = [part.mask for tree in trees for part in walk(tree) if hasattr(part, "mask") and part.mask != ALL_ROWS]
-            named += [row.mask for tree in trees for part in walk(tree) if part[0] == "pair" for row in part.rows if row.mask != ALL_ROWS]
+            named = [mask for tree in trees for mask in masks_of(tree) if mask != ALL_ROWS]
             if inside >> ids[define.variable.lower()] & 1 and any(mask & taken for mask in named):
                 message = f"with APPROX the condition of {define.variable} cannot name variables outside of {group.text}, which may be missing. Compare with constants, or leave APPROX out"
                 raise draft.error(define.condition.span, "NEGATION", message, UNSUPPORTED)

@@ -1108,6 +1108,12 @@ def looks_away(trees: Iterable[tuple]) -> list[int]:
     return [part.physical for tree in trees for part in walk(tree) if part[0] in ("off", "nav", "cls")]
 
 
+def masks_of(tree: tuple) -> Iterator[int]:
+    """The masks in a tree, with those of the rows that a Spark function reads."""
+    for part in walk(tree):
+        yield from (row.mask for row in (part.rows if isinstance(part, Pair) else (part,)) if hasattr(row, "mask"))
+
+
 def has(tree: tuple, *kinds: str) -> bool:
     """Whether a tree contains a tree of one of these kinds."""
     return any(part[0] in kinds for part in walk(tree))

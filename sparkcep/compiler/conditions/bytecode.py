@@ -75,7 +75,7 @@ AND OR NOT ISNULL ISTRUE ISFALSE ISNAN JNOT JUMP JFALSE JTRUE JSOME POP MAXI MIN
 SQRT EXP LN LOG10 POW FLOOR CEIL ROUND32 DISTINCT
 MATH ATAN2 HYPOT PMODI PMODF ROUNDF ROUNDI RESCALE F2I NARROW ROWAT PAIRI PAIRF
 PRIOR CURRENT ISFIRST LOADH NAVH SLOTH PAIRH FITS JNULL FAIL SWAP
-WIDEN FITW ADDW SUBW MULW DIVW MODW CMPW EXTREMEW NEGW ABSW W2F W2I
+WIDEN FITW ADDW SUBW MULW DIVW MODW PMODW CMPW EXTREMEW NEGW ABSW W2F W2I
 LOCAL INSTANT DAYOF SECONDS ADDTIME ADDMONTHS""".split()
 OP = {name: i for i, name in enumerate(_OPS)}
 OP_NAMES = tuple(_OPS)
@@ -899,8 +899,8 @@ class ConditionCompiler:
             self.op("MULW", 0, 0, a.scale + b.scale - t.scale, fitting)
         elif op == "/":
             self.op("DIVW", t.scale + b.scale - a.scale, 0, 0, fitting)
-        elif op == "%":
-            self.op("MODW", *grow, 0, fitting)
+        elif op in ("%", "pmod"):
+            self.op("MODW" if op == "%" else "PMODW", *grow, 0, fitting)
         else:
             # The quotient has at most 38 digits, and a BIGINT takes its low 64 bits, also under ANSI.
             digits = min(MAX_DIGITS, max(1, whole[0] + b.scale))
@@ -922,7 +922,7 @@ class ConditionCompiler:
         fitted = adjusted if self.precision_loss else bounded
         if op == "*":
             return fitted(a.precision + b.precision + 1, a.scale + b.scale)
-        return fitted(min(whole) + scale if op == "%" else max(whole) + scale + 1, scale)
+        return fitted(min(whole) + scale if op in ("%", "pmod") else max(whole) + scale + 1, scale)
 
     def _exact(self, tree: tuple) -> Type:
         """Emits a sum over rows of a value with MATCH_NUMBER().
@@ -1066,7 +1066,7 @@ class ConditionCompiler:
             self.op("SUBI", (1 << 31) - 1, 0)
             return INT
         if name in _FLOAT_CALLS:
-            for arg in args:
+            for _, arg in self._in_order(*args) if len(args) == 2 else enumerate(args):
                 self._double(self.emit(arg), name)
             self.op(_FLOAT_CALLS[name])
             return DOUBLE
@@ -1133,32 +1133,12 @@ class ConditionCompiler:
         self._number(a, "pmod")
         self._number(b, "pmod")
         if "decimal" in (a.kind, b.kind) and not (a.is_float or b.is_float):
-            return self._decimal_pmod(left, right, decimal_of(_literal_type(right, b)))
+            return self._arithmetic("pmod", left, right)
         t = self._pair(left, right, "PMOD", divides=True)
         if t.is_float:
             self.op("PMODF", int(t.kind == "float"), int(self.ansi))
         else:
             self.op("PMODI", _LIMITS["int"] if t.kind == "int" else _MOST, int(self.ansi))
-        return t
-
-    def _decimal_pmod(self, left: tuple, right: tuple, b: Type) -> Type:
-        """Emits the remainder, plus the divisor if the remainder is negative and the divisor is positive."""
-        remainder = ("call", "%", left, right)
-        for tree, comparison in ((remainder, "<"), (right, ">")):
-            self._widen(self.emit(tree))
-            self.op("CONSTI", 0)
-            self.op("WIDEN")
-            self.op("CMPW", list(_COMPARE).index(comparison))
-        self.op("AND")
-        skip = self.op("JNOT")
-        t = self.emit(remainder)
-        self._widen(t)
-        self._widen(self.emit(right))
-        self.op("ADDW", 0, t.scale - b.scale, 0, 2 * t.precision + int(self.ansi))
-        end = self.op("JUMP")
-        self.code[skip][1] = len(self.code)
-        self._widen(self.emit(remainder))
-        self.code[end][1] = len(self.code)
         return t
 
     def _cast(self, tree: tuple, text: str, trying: bool) -> Type:

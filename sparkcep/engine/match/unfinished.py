@@ -32,7 +32,7 @@ from sparkcep.kernels.vm.vm import UNTAKEN
 from sparkcep.plan.facts import variables_in
 from sparkcep.plan.json import wrong
 from sparkcep.plan.options import MICROS, NUMBER
-from sparkcep.plan.records import ALL_ROWS, Unfinished, walk
+from sparkcep.plan.records import ALL_ROWS, Unfinished, masks_of
 
 MATCHED = 3  # the status of a match, after those of runs
 STATUS = ("OPEN", "TIMED OUT", "BROKEN", "MATCHED")
@@ -372,7 +372,7 @@ def _places_of(net: Net) -> tuple[np.ndarray, np.ndarray, int]:
 def _at_once(task: Task, net: Net) -> np.ndarray:
     """Returns for each edge the negated variables whose condition reads only rows that are known when the edge may be taken. int64
     (edges)."""
-    reads = {c.variable: [part.mask for tree in c.trees for part in walk(tree) if hasattr(part, "mask")] for c in task.plan.conditions}
+    reads = {c.variable: [mask for tree in c.trees for mask in masks_of(tree)] for c in task.plan.conditions}
     own = {v: 1 << v for v in range(len(task.plan.variables))} | {group.variable: variables_in(group.pattern) for group in task.plan.without}
     reads |= {group.variable: [mask for v, masks in reads.items() if own[group.variable] >> v & 1 for mask in masks] for group in task.plan.without}
     coming = [0] * net.nodes  # the variables that may take rows from each node on

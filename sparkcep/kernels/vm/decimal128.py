@@ -491,6 +491,11 @@ def wide(op, a, b, c, d, sp, si, sf, sn):
             x, y, fits = _quotient(x, y, z, w, a, b)
         else:
             x, y = _remainder(x, y, z, w, a, b)
+            if op == O_PMODW and negative and not negative2 and (x != zero or y != zero):
+                z, w, u, v = _grown(z, w, zero, zero, b)  # the divisor is added to a negative remainder
+                borrow = np.uint64(1) if z < x else zero
+                x, y = z - x, w - y - borrow
+                negative = False
     if fits and _fits(x, y, u, v, precision):
         si[sp], si[up + sp] = _signed(negative, x, y)
     elif failing == 1:

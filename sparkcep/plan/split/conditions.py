@@ -451,6 +451,8 @@ class ConditionSplitter:
             return any(self._strict(a) for a in expr.args)
         if expr.op in ("un", "field", "cast", "like", "index"):
             return self._strict(expr.args[0])
+        if expr.op in ("between", "in") and expr.value is None and any(_text(item) is not None for item in expr.args[1:]):
+            return self._strict(expr.args[0])  # only Spark converts a string to a date, and knows collations
         if expr.op == "call" and expr.value in _STRICT_CALLS and not expr.flags:
             return any(self._strict(a) for a in expr.args)
         return False

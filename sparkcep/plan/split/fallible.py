@@ -266,8 +266,8 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
     def visit(expr: Expr, guarded: bool, into: list[tuple[int, Expr]]) -> int:
         """Counts the parts that may fail, and adds those that a guard precedes. Returns a number that equal expressions share."""
         expr = expr.bare()
-        if expr.op == "between" or (expr.op, expr.value) == ("call", "NULLIF"):
-            visit(expr.args[0], guarded, into)  # Spark reads it twice
+        if _reads_twice(expr):
+            visit(expr.args[0], guarded, into)
         parts = tuple(visit(arg, guarded or (i > 0 and expr.op in ("and", "or")), into) for i, arg in enumerate(expr.args))
         of = text_of(expr).lower() if expr.op == "col" else str(expr.value)
         number = numbers.setdefault((expr.op, of, expr.flags, parts), len(numbers))
@@ -288,6 +288,11 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
                 guarded = [] if arithmetic else guarded  # Spark refuses it and quotes the text
             found[-1].append((conjunct.text, guarded))
     return [" AND ".join(_shielded(text, catcher([part for number, part in guarded if counts[number] > 1], ansi, text_of)) for text, guarded in parts) for parts in found]
+
+
+def _reads_twice(expr: Expr) -> bool:
+    """Whether Spark computes the first operand several times: it compares a CASE with each of its values."""
+    return expr.op == "between" or (expr.op, expr.value) == ("call", "NULLIF") or (expr.op == "case" and str(expr.value).startswith("oww"))
 
 
 def _shielded(text: str, shared: Catcher) -> str:

@@ -84,3 +84,11 @@ def test_a_number_beyond_decimals_is_an_error():
     assert max(counted("A+", ["A"] * 127, None)) == 2**126
     with pytest.raises(MatchRuntimeError, match="COUNT_RANGE.*'MATCH_COUNT\\(\\)'"):
         counted("A+", ["A"] * 128, None)  # 1.7 * 10**38, which a DECIMAL(38) is near to
+
+
+def test_a_count_after_a_choice_that_ends_in_a_constant():
+    """Counts above 2 decide, too: of 6 Bs at least 5 are taken."""
+    rows = [{"id": i, "s": s, "v": 1, "w": 5} for i, s in enumerate("abbbbbbc")]
+    clause = "PARTITION BY p ORDER BY id MEASURES LAST(id) AS last, MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B+ C)"
+    found = run(f"{clause} DEFINE A AS s = 'a', B AS s = 'b', C AS s = 'c' AND CASE WHEN A.w > v THEN 5 ELSE 2 END <= count(B.*)", {0: rows})
+    assert found == {0: [{"last": 7, "n": 7}]}

@@ -93,7 +93,11 @@ def test_arithmetic(seed):
         found = run("DIVW", (r - s, -1, 0, fitting), x, y)
         assert found == (limited(rounded(exact_x / exact_y, 0, 2), precision, ansi) if y else zero), ("DIV", shown)
         found = run("MODW", (scale - s, scale - r, 0, 2 * 38 + ansi), x, y)
-        assert found == (rounded(exact_x - exact_y * rounded(exact_x / exact_y, 0, 2), scale) if y else zero), ("MODW", shown)
+        remainder = exact_x - exact_y * rounded(exact_x / exact_y, 0, 2) if y else 0
+        assert found == (rounded(remainder, scale) if y else zero), ("MODW", shown)
+        found = run("PMODW", (scale - s, scale - r, 0, fitting), x, y)
+        positive = remainder + exact_y if remainder < 0 < exact_y else remainder
+        assert found == (limited(rounded(positive, scale), precision, ansi) if y else zero), ("PMODW", shown)
 
 
 def test_quotients_are_rounded_once_as_spark_does():

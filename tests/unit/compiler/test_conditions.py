@@ -53,6 +53,10 @@ def test_operands_after_null_are_not_computed():
             assert holds(f"(A.x {operator} {divided}) IS NULL", columns)
             with pytest.raises(MatchRuntimeError, match="(?i)zero"):
                 holds(f"({divided} {operator} A.x) IS NULL", columns)
+        for function in ("pow", "atan2", "hypot"):
+            assert holds(f"{function}(A.x, {divided}) IS NULL", columns)
+            with pytest.raises(MatchRuntimeError, match="(?i)zero"):
+                holds(f"{function}({divided}, A.x) IS NULL", columns)
         # the divisor comes first
         assert holds(f"({divided} / A.x) IS NULL AND (pmod({divided}, A.x)) IS NULL", columns)
         for operator in ("/", "%", "<=>"):
@@ -68,6 +72,19 @@ def test_divisions_keep_the_sides_of_their_operands():
         ("(A.d + y) % d", "1.5"), ("(A.d * y) DIV d", 34),
     ):  # fmt: skip
         assert holds(f"{text} = {value}", columns), text
+
+
+def test_remainders_of_decimals():
+    columns = {"d": pa.array([Decimal("-7.25"), Decimal("5.00")], pa.decimal128(10, 2)), "n": pa.array([None, 3], pa.int32())}
+    columns["w"] = pa.array([Decimal(-(10**29) - 1), Decimal(7)], pa.decimal128(30, 0))
+    columns["e"] = pa.array([Decimal("7.25"), Decimal("-5.00")], pa.decimal128(10, 2))
+    for text in (
+        "pmod(A.d, d) = 2.75", "pmod(A.d, e) = -2.25", "pmod(A.e, d) = 2.25", "pmod(A.d + d, 2.25) = 0", "pmod(A.w, w) = 1", "pmod(A.w, d) = 4", "pmod(A.d, n) = 1.75",
+        "pmod(d, A.n) IS NULL AND pmod(A.n, d) IS NULL", "pmod(pmod(A.d, d), n) = 2.75", "pmod(A.d + d, NULL) IS NULL",
+    ):  # fmt: skip
+        assert holds(text, columns), text
+    few, many = (instructions(f"{'pmod(' * depth}A.d + d{', d)' * depth} > 0", columns) for depth in (6, 12))
+    assert many <= 2 * few
 
 
 def test_casts_round_once_as_java_does():
@@ -135,3 +152,9 @@ def test_decimals_keep_their_scale_without_precision_loss():
     plan, _ = planned("A.d + d > 0", columns, precision_loss=False)
     assert Plan.from_json(plan.to_json()) == plan
     assert "precision_loss" not in replace(plan, precision_loss=True).to_json()
+
+
+def test_spark_compares_one_row_with_strings():
+    columns = dict.fromkeys(("(d) BETWEEN '2024-03-01' AND '2024-03-31'", "s IN ('a', 'b')", "d NOT IN ('2024-01-01')"), pa.array([True, False]))
+    assert holds("(PREV(d) BETWEEN '2024-03-01' AND '2024-03-31') AND A.s IN ('a', 'b') AND A.d NOT IN ('2024-01-01')", columns)
+    assert holds("A.n IN (1, 2) AND A.n BETWEEN 0 AND 1", {"n": pa.array([1, 3])})  # numbers need no further column

@@ -436,8 +436,9 @@ def test_many_variables_that_others_name_are_told_at_once():
 
 @pytest.mark.further
 def test_instructions_of_a_condition_have_a_bound():
-    """PMOD of decimals computes its operands three times, and so does one around it."""
-    plan = make_plan(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN (A) DEFINE A AS {'pmod(' * 16}FIRST(A.v) + v{', 7)' * 16} > 0"))
+    """IN computes its value for each item."""
+    value, items = " + ".join(["FIRST(A.v)", *["v"] * 99]), ", ".join(["FIRST(A.v)"] * 1100)
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES count(*) AS n PATTERN (A) DEFINE A AS {value} IN ({items})"))
     with pytest.raises(ClauseError, match="need more than 200000 instructions"):
         prepare(plan, pa.schema([(name, pa.decimal128(10, 2)) for name, _ in plan.inputs]))
 
