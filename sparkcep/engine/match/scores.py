@@ -16,7 +16,7 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output import gather
-from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps_types, known_values, sum_tree, whole_weights
+from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps_types, known_values, sum_tree, term_type, whole_weights
 from sparkcep.engine.output.score_program import (
     ARRAYS,
     CHOICES,
@@ -122,7 +122,7 @@ class Tree:
     def __init__(self, scored: Scored, chunk: Chunk, variables: int) -> None:
         self.scored, columns = scored, chunk.columns
         self.types = [type_of(columns[term.column].type) if term.column else None for term in scored.leaves]
-        self.usable = self._usable()
+        self.usable = self._usable([term_type(term, columns) for term in scored.leaves])
         if not self.usable:
             return
         scale = max((t.scale for t in self.types if t is not None), default=0)
@@ -130,14 +130,17 @@ class Tree:
         self.weights = [_weights(term, chunk, variables) * unit for term, unit in zip(scored.leaves, units)]
         self.known = [_known((term,), chunk, variables) for term in scored.leaves]
 
-    def _usable(self) -> bool:
-        """Returns whether arithmetic with these types is that of DOUBLEs, or of integers in units of the smallest decimal place."""
+    def _usable(self, added: list[Type]) -> bool:
+        """Returns whether arithmetic with these types is that of DOUBLEs, or of integers in units of the smallest decimal place.
+
+        ``added``: the types of the leaves.
+        """
         types, used = [t for t in self.types if t is not None], operations(self.scored.tree)
         if any(not t.is_number or t.kind == "float" or t.precision > 18 for t in types):
             return False
         if not any(t.kind == "decimal" for t in types):
             return True
-        return None not in self.types and not any(t.is_float for t in types) and not used - SUMS and keeps_scale(types)
+        return None not in self.types and not any(t.is_float for t in types) and not used - SUMS and keeps_scale(added)
 
     def of(self, found: MatchBatch) -> np.ndarray | None:
         """Returns the keys of the matches' scores, None if they might differ from Spark's. int64 (matches)."""

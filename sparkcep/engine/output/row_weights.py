@@ -89,7 +89,7 @@ def whole_weights(
     Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark
     may round their sum.
     """
-    types = [_type(term, columns) for term in terms]
+    types = [term_type(term, columns) for term in terms]
     if any(t.is_float or not t.is_number for t in types):
         return None
     kept = _kept_places(tree, types, precision_loss)[1]
@@ -164,7 +164,7 @@ def keeps_types(terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Arra
 
 def _term_range(term: Term, columns: dict[str, pa.Array], letters: np.ndarray) -> Interval:
     """Returns the interval of a term. It is empty for a term of 64 bits, or of decimals."""
-    bits = INT_BITS.get(_type(term, columns).kind, 64)
+    bits = INT_BITS.get(term_type(term, columns).kind, 64)
     if bits == 64:
         return 0.0, 0.0, bits
     column, rows = columns[term.column], len(letters)
@@ -187,7 +187,7 @@ def _range(tree: tuple, terms: list[Interval]) -> Interval | None:
     return whole if most == 64 or fits(whole) else None
 
 
-def _type(term: Term, columns: dict[str, pa.Array]) -> Type:
+def term_type(term: Term, columns: dict[str, pa.Array]) -> Type:
     """Returns the type that a term of a number has in Spark."""
     t = type_of(columns[term.column].type) if term.column else BIGINT
     if t.kind == "null":
@@ -231,7 +231,7 @@ class MatchScores:
         self.terms = terms
         self.weights = float_weights(terms, columns, variables, _rows(columns)) if is_floating(terms, columns) else None
         if self.weights is None:
-            self.whole, t = _adder(tree, [_type(term, columns) for term in terms], ansi, precision_loss)
+            self.whole, t = _adder(tree, [term_type(term, columns) for term in terms], ansi, precision_loss)
             self.averaged = parts > 1 and t.is_integer  # Spark divides BIGINTs as DOUBLEs
         self.values = [whole_numbers(columns[term.column]).astype(object) if term.column else 1 for term in terms]
         self.there = [null_marks(columns[term.column]) == 0 if term.column else None for term in terms]

@@ -27,7 +27,7 @@ from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows
 from sparkcep.engine.match.enumeration import Listing
 from sparkcep.engine.match.gap_walk import windowed
-from sparkcep.engine.output.row_weights import float_weights, whole_weights
+from sparkcep.engine.output.row_weights import float_weights, term_type, whole_weights
 from sparkcep.engine.output.score_program import (
     FLOATING,
     NUMBERS,
@@ -242,7 +242,8 @@ class TopkSides(Rankings):
                         return None
         self.floating = any(t.is_float for t in types)
         scale = max((t.scale for t in types), default=0)
-        if scale and (self.floating or operations(self.score.tree) - SUMS or not keeps_scale(types)):
+        added = [term_type(term, columns) for terms in self.score.sides for term in terms]
+        if scale and (self.floating or operations(self.score.tree) - SUMS or not keeps_scale(added)):
             return None
         leaves = [self._interval(side, letters, columns, offsets, scale) for side in range(len(self.sides))]
         if None in leaves or interval_of(self.score.tree, leaves) is None or (self.score.whole and not _fit_together(leaves)):

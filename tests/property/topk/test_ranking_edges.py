@@ -193,6 +193,17 @@ def test_sums_of_decimals_keep_their_places_without_precision_loss(monkeypatch):
     assert matches("A B", "PREF MAX (A.v + B.v)", 2, rows, kind, settings=exact) == [[1, 2], [0, 2]]
 
 
+def test_sums_of_decimals_of_sides_that_spark_rounds():
+    """SUM has ten digits more than its column, and COUNT has 20. So Spark's sum has 9 or 17 places, and both matches the same score."""
+    kinds = {"v": pa.decimal128(18, 0), "w": pa.decimal128(18, 10), "x": pa.decimal128(18, 18)}
+    rows = [("A", Decimal(1), Decimal(0), Decimal(0)), ("B", Decimal(0), Decimal("1E-10"), Decimal("1E-18")), ("B", Decimal(0), Decimal("4E-10"), Decimal("4E-18"))]
+    both = [[0, 1], [0, 2]]  # Spark ranks them
+    assert matches("A+ & B", "PREF MAX (SUM(A.v) + B.w)", 1, rows, kinds) == both
+    assert matches("A+ & B", "PREF MAX (COUNT(A.*) + B.x)", 1, rows, kinds) == both
+    assert matches("A+ B", "PREF MAX (greatest(SUM(A.v) + B.w, -B.w))", 1, rows, kinds, link={"B": "B.v <= A.v"}) == both
+    assert matches("A+ & B", "PREF MAX (SUM(A.w) + B.w)", 1, rows, kinds) == [[0, 2]]
+
+
 def test_decimals_beyond_64_bits(monkeypatch):
     """A DECIMAL(38, 18) of 10 is 10**19 units of its last place."""
     kind = {"v": pa.decimal128(38, 18), "w": REAL}
