@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _OWN = 2  # columns before those of the rows: number of the key, state
 _EXTRA_COLUMNS = 3  # columns after those of matches: number of the key, state, and its timer
-_PIECE = 1 << 28  # bytes of states in a batch
-Beside: TypeAlias = tuple[tuple[str, bytes], ...]  # names and Arrow streams of tables that are read beside the rows
+_PIECE, _LARGEST = 1 << 28, (1 << 31) - 64  # bytes of the states in a batch, and of one state in the JVM.
+Beside: TypeAlias = tuple[tuple[str, bytes], ...]  # Names and Arrow streams of tables that are read beside the rows
 
 
 def stream_batches(
@@ -96,7 +96,8 @@ def stream_batches(
                 asked = time.perf_counter()
                 yield from of_matches(table)
                 waited += time.perf_counter() - asked
-    for begin, end in _pieces(kept.column):
+        parts = [*_pieces(kept.column)]
+    for begin, end in parts:
         due = pa.array(kept.due[begin:end], mask=kept.due[begin:end] == NOTHING_DUE)
         state = kept.column.slice(begin, end - begin)
         state = pc.if_else(pc.equal(state, NO_BYTES), pa.scalar(None, state.type), state).cast(pa.binary())
@@ -132,13 +133,18 @@ def _states(came: pa.ChunkedArray, keys: np.ndarray, count: int) -> pa.Array:
 def _pieces(states: pa.Array) -> Iterator[tuple[int, int]]:
     """Yields (begin, end) of the states of each batch: at most ``_PIECE`` bytes, unless a single state is larger.
 
-    So the states of a batch stay below Arrow's 2 GiB.
+    So the states of a batch stay below Arrow's 2 GiB. Raises MatchRuntimeError if a single state is too large.
     """
     import numpy as np
 
     from sparkcep.columns.row_codec import bytes_of
 
     ends, begin = bytes_of(states)[1], 0
+    most = int(np.diff(ends).max(initial=0))
+    if most > _LARGEST:
+        raise MatchRuntimeError(
+            "STATE_LIMIT", f"the state of a key has {most:,} bytes, but at most {_LARGEST:,} are possible. Use a smaller WINDOW, or PARTITION BY more keys", sqlstate="54000"
+        )
     while begin < len(states):
         end = max(begin + 1, int(np.searchsorted(ends, ends[begin] + _PIECE, side="right")) - 1)
         yield begin, end

@@ -62,6 +62,14 @@ def test_more_than_two_gib_of_strings_name_the_setting():
             list(advance)
 
 
+def test_a_state_beyond_what_the_jvm_stores_is_a_limit(monkeypatch):
+    monkeypatch.setattr(micro_batch, "_LARGEST", 5)
+    states = pa.array([b"", b"12345", b""], pa.large_binary())
+    assert [*micro_batch._pieces(states)] == [(0, 3)]
+    with pytest.raises(MatchRuntimeError, match="STATE_LIMIT.*a key has 6 bytes, but at most 5 are possible"):
+        [*micro_batch._pieces(pa.array([b"1", b"123456"], pa.large_binary()))]
+
+
 def test_only_the_last_engine_of_a_clause_is_kept(monkeypatch):
     """A table of ARCS FROM or USING HISTORY that changes in each micro-batch would fill a worker's memory."""
     made = []
