@@ -49,6 +49,15 @@ _CONVERSION, ANY = "CAST_INVALID_INPUT", "EXPRESSION_FAILED"
 _CALLS = {"ABS": "ARITHMETIC_OVERFLOW", "NEGATIVE": "ARITHMETIC_OVERFLOW", "MOD": "DIVIDE_BY_ZERO", "PMOD": "DIVIDE_BY_ZERO"}  # which fail as operators do
 _TEXT_TYPES = ("string", "varchar", "char", "binary")
 _FLOATING, _INTEGERS = "'double', 'float'", "'tinyint', 'smallint', 'int', 'bigint'"  # as typeof() spells them
+_TIMES = "{} IN ('date', 'timestamp', 'timestamp_ntz')"  # {}: the type
+# functions of a time -> the types for which they never fail
+_OF_TIMES = dict.fromkeys("YEAR QUARTER MONTH WEEK WEEKOFYEAR DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR WEEKDAY LAST_DAY DATE TO_DATE".split(), _TIMES) | dict.fromkeys(
+    "HOUR MINUTE SECOND".split(), "{} IN ('timestamp', 'timestamp_ntz')"
+)
+# target of a cast -> the types whose values all fit
+_FITTING = {
+    "date": _TIMES, "double": f"{{}} IN ({_FLOATING}, {_INTEGERS}) OR {{}} LIKE 'decimal%'", "bigint": f"{{}} IN ({_INTEGERS})", "int": "{} IN ('tinyint', 'smallint', 'int')",
+}  # fmt: skip
 
 
 def may_fail(expr: Expr, ansi: bool) -> bool:
@@ -141,17 +150,14 @@ def _converts(operands: tuple[Expr, ...]) -> bool:
 
 def _is_number(expr: Expr) -> bool:
     """Whether the text alone shows that the value is a number."""
-    expr = expr.bare()
-    while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
-        expr = expr.args[0].bare()
+    expr = _navigated(expr)
     signed = expr.op == "un" and expr.args[0].bare().op == "lit" and str(expr.args[0].bare().value)[0] in ".0123456789"
     return signed or (expr.op == "call" and expr.value in _NUMBERS)
 
 
 def _shape(expr: Expr) -> object:
     """A key that is equal for operands over the same column, even of different rows."""
-    while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
-        expr = expr.args[0].bare()
+    expr = _navigated(expr)
     return ("col", str(expr.value[-1]).lower()) if expr.op == "col" else expr
 
 
@@ -326,6 +332,9 @@ def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
     """The column types for which a node may fail, as SQL. "" if it may fail for any type."""
     if node.op == "cast" and not ansi:
         return " OR ".join(f"typeof({text_of(column)}) LIKE '%variant%'" for column in _columns(node))
+    if fitting := _fitting(node):
+        column = _navigated(node.args[0])
+        return f"NOT ({fitting.replace('{}', f'typeof({text_of(column)})')})" if column.op == "col" else ""
     if _error_class(node) == _CONVERSION and node.op != "cast":
         columns = list(_columns(node))
         return " OR ".join(f"typeof({text_of(column)}) LIKE 'string%'" for column in columns)
@@ -347,6 +356,21 @@ def _typed(node: Expr, ansi: bool, text_of: Callable[[Expr], str]) -> str:
         floating = " OR ".join(f"{of} IN ({_FLOATING})" for of in types)
         safe = f"({floating}) AND {' AND '.join(f'{of} IN ({_FLOATING}, {_INTEGERS})' for of in types)}"
     return f"NOT ({safe})"
+
+
+def _fitting(node: Expr) -> str:
+    """The types of its operand for which a cast, or a function of a time, never fails, as SQL. "" for other nodes."""
+    if node.op == "cast":
+        return _FITTING.get(str(node.value).lower(), "")
+    return _OF_TIMES.get(str(node.value), "") if node.op == "call" and len(node.args) == 1 else ""
+
+
+def _navigated(expr: Expr) -> Expr:
+    """The expression without navigations around it."""
+    expr = expr.bare()
+    while expr.op == "call" and expr.value in NAVIGATIONS and expr.args:
+        expr = expr.args[0].bare()
+    return expr
 
 
 def _is_nonzero(expr: Expr) -> bool:

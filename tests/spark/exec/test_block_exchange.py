@@ -148,6 +148,14 @@ def test_a_condition_guards_parts_that_occur_twice(exchanged):
     assert sorted(map(int, found.split(","))) == sorted(row.id for row in expected)
 
 
+def test_a_condition_on_a_day_reaches_the_scan(exchanged):
+    """A cast of a TIMESTAMP to DATE never fails, so nothing guards it."""
+    day = "CAST(`timestamp` AS DATE) = DATE '1970-01-01'"
+    query = f"SELECT n FROM stored_types MATCH_RECOGNIZE (ORDER BY id MEASURES COUNT(*) AS n EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) DEFINE A AS id > 1000 AND {day}, B AS id > 1001 AND {day})"
+    assert "GreaterThanOrEqual(timestamp," in plan_of(exchanged, query)
+    assert "GreaterThanOrEqual(string," not in plan_of(exchanged, query.replace("`timestamp`", "`string`"))
+
+
 @pytest.mark.further
 @pytest.mark.parametrize("adaptive, half", [(adaptive, half) for adaptive in ("true", "false") for half in (0, 1)])
 def test_equal_exchanges_run_once(exchanged, adaptive, half):

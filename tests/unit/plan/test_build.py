@@ -69,6 +69,7 @@ def test_random_conditions_filter_nothing(condition):
         (("n <> 0 AND 12 / n > 3 AND 12 / n < 10", "u > 0"), (2, 0)),
         (("n = 0 OR 12 / n > 3", "12 / n > 3"), (1, 0)),
         (("d <> 0 AND d * 2 > 3", "d <> 0 AND d * 2 <= 3"), (1, 1)),  # unless d is a DOUBLE
+        (("d <> 0 AND u::DATE > v", "hour(u) > 3 AND u::DATE > w"), (1, 1)),  # unless u is a time
         (("n <> 0 AND 12 / n > 3", "n <> 0 AND 13 / n > 3"), (0, 0)),
         (("n > 0 AND u > 1", "n > 0 AND u > 1"), (0, 0)),  # cannot fail
         (("n > 0 AND 12 / n", "n > 0 AND 12 / n > 1"), (0, 1)),  # A is not a condition
