@@ -107,7 +107,7 @@ class TooManyStepsError(Exception):
 
 
 class TooMuchStateError(Exception):
-    """The data structures of a search need more bytes than the limit allows. A search of several groups may give the group's number."""
+    """The data structures of a search need more bytes than the limit allows. ``args[0]`` may be the number of a group of rows."""
 
 
 class ToolError(Exception):

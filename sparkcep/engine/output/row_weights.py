@@ -80,14 +80,19 @@ def whole_weights(
 ) -> np.ndarray | None:
     """Returns integer weights in units of the smallest decimal place. int64 (variables, rows).
 
-    The weight of a NULL, and of a row that no variable of the term may take, is 0. ``tree`` says how the terms are added.
-    ``letters`` has the variables that each row may be, and ``precision_loss`` says whether long decimals lose digits.
-
-    With ``relative`` all sums of matches may be less by one number. Every match has exactly one row of a term of kind ``row``, so the
-    values of such a term are counted from the smallest one. Differences of large values, such as times, then are small sums.
-
+    The weight of a NULL, and of a row that no variable of the term may take, is 0.
     Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark
     may round their sum.
+
+    Args:
+        terms: the terms of the score.
+        tree: how they are added.
+        columns: the columns of the rows.
+        variables, rows: how many there are.
+        letters: the variables that each row may be. int64 (rows).
+        precision_loss: whether decimals of more than 38 digits lose digits after the point.
+        relative: whether all sums of matches may be less by one number. Then the values of a term of kind ``row`` count from the
+            smallest one, because each match has one such row. So differences of large values, such as times, are small sums.
     """
     types = [term_type(term, columns) for term in terms]
     if any(t.is_float or not t.is_number for t in types):
@@ -120,7 +125,8 @@ def whole_weights(
 def _whole_values(term: Term, columns: dict[str, pa.Array], rows: int, letters: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
     """Returns what each row adds to a term as whole numbers, their decimal places, and which rows have a value.
 
-    The numbers are int64, or Python's integers if one of them does not fit. Zeros after the last digit of all of these are left out.
+    The numbers are int64. If one of them does not fit, they are Python's integers, without the last digits that are 0 in all of
+    them.
     """
     own = np.ones(rows, dtype=bool)
     own[: len(letters)] = letters & term.mask != 0
