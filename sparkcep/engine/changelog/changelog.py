@@ -33,7 +33,7 @@ from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
 from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.append_only import AppendOnly
-from sparkcep.engine.changelog.consolidate import punctuation, report
+from sparkcep.engine.changelog.consolidate import Reports, punctuation
 from sparkcep.engine.changelog.input_changes import ARC, INSERT, PUNCTUATE, RETRACT, VALUE_PUNCTUATE, InputChanges, turns
 from sparkcep.engine.changelog.punctuation import NeededRuns
 from sparkcep.engine.changelog.run_log import RunLog
@@ -41,7 +41,6 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import measured
-from sparkcep.engine.output.repeated_match_id import Ids
 from sparkcep.kernels.automaton import register_runs as c
 from sparkcep.kernels.automaton import run_log as kernels
 from sparkcep.kernels.common import layout
@@ -58,7 +57,6 @@ class _Partition:
     """The state of a partition beside its log.
 
     Attributes:
-        number: the number of the last emitted change.
         anchor: the first inserted or retracted row to arrive, -1 if there is none.
         before: the rows that arrive before the anchor.
         latest: the time of the last effective punctuation, as a number that ascends with time.
@@ -69,11 +67,9 @@ class _Partition:
         forgotten: how many of the first rows have lost all their records by PUNCTUATE BY.
         left: how many records were left when PUNCTUATE BY last dropped some.
         needed: finds the records that PUNCTUATE BY leaves needed; None if it does not apply.
-        held: the ids of the partition's matches.
-        counts: how many computations give each match, see :func:`sparkcep.engine.changelog.consolidate.report`.
+        counts: how many computations give each match, see :meth:`sparkcep.engine.changelog.consolidate.Reports.add`.
     """
 
-    number: int = 0
     anchor: int = -1
     before: frozenset[int] = frozenset()
     latest: int = _WITHOUT
@@ -84,7 +80,6 @@ class _Partition:
     forgotten: int = 0
     left: int = 0
     needed: NeededRuns | None = None
-    held: Ids = field(default_factory=dict)
     counts: Counter[bytes] = field(default_factory=Counter)
 
 
@@ -139,12 +134,13 @@ class Changelog:
         self.runs.forget()
         self.rows, self.values = self.runs.of_chunk(chunk, self.alive)
         self.held = _held(self.task, timed, self.turns)
-        self.log = RunLog(self.search.output, chunk, *self._numbers())
+        self.log, self.reports = RunLog(self.search.output, chunk, *self._numbers()), Reports(self.search, chunk, self.alive)
         order = self.turns.order
         for part in np.flatnonzero(~foreseen).tolist():
             low, high = chunk.offsets[part : part + 2]
             if low < high:
                 yield from self._partition(part, order[low:high])
+        yield from self.reports.emitted()
 
     def _numbers(self) -> tuple[np.ndarray, np.ndarray]:
         column = self.chunk.columns.get(self.task.plan.changes.consecutive)
@@ -175,11 +171,16 @@ class Changelog:
             yield from self._act(action)
             if state[kernels.S_CHANGES] >= FLUSH:
                 yield from self._report()
-        yield from self._report()
+        self._collect()
+        if self.reports.count >= FLUSH or self.reports.rows >= FLUSH_ROWS:
+            yield from self.reports.emitted()
+
+    def _collect(self) -> None:
+        self.reports.add(int(self.state[c.S_PART]), self.log.changes(), self.here.counts)
 
     def _report(self) -> Iterator[Found]:
-        here, part = self.here, int(self.state[c.S_PART])
-        here.number = yield from report(self.search, self.chunk, self.alive, part, self.log.changes(), here.number, here.held, here.counts)
+        self._collect()
+        yield from self.reports.emitted()
 
     def _acting(self, order: np.ndarray) -> np.ndarray:
         """The rows that do anything when they arrive. Most arcs in default mode have their changes from the start."""
@@ -319,8 +320,9 @@ class Changelog:
         if here.anchor < 0 or cause in here.before:
             return
         yield from self._report()
-        here.number += 1
-        yield punctuation(self.task, self.timed, int(self.state[c.S_PART]), here.anchor, row, cause, here.number)
+        part = int(self.state[c.S_PART])
+        self.reports.numbers[part] += 1
+        yield punctuation(self.task, self.timed, part, here.anchor, row, cause, int(self.reports.numbers[part]))
 
     # -- what punctuations leave without use --------------------------------------------------------------------------
 

@@ -1,19 +1,20 @@
 """Consolidates the output of a change: a retraction and an insertion of equal matches by one change of the rows cancel.
 
-The changelog (:mod:`sparkcep.engine.changelog.changelog`) emits its output by :func:`report`. Matches are equal if their first and
-last rows, registers, EMIT values, lifetimes and all measures are. Measures are compared by the values that the engine returns for
-them.
+The changelog (:mod:`sparkcep.engine.changelog.changelog`) emits its output by :class:`Reports`. Matches are equal if their
+first and last rows, registers, EMIT values, lifetimes and all measures are. Measures are compared by the values that the engine
+returns for them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from sparkcep.columns.arrays import numbered
 from sparkcep.engine.automaton.lifetimes import Lifetimes
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.run_log import MatchChanges
@@ -31,30 +32,59 @@ from sparkcep.kernels.common import layout
 _WORDS = np.array(["retract", "insert"], dtype=object)
 
 
-def report(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges, number: int, held: Ids, counts: Counter[bytes]) -> Generator[Found, None, int]:
-    """Yields a partition's changes as matches, and returns the number of its last change.
+class Reports:
+    """Collects changes of matches, and emits those of several partitions together.
 
-    Args:
-        alive: the lifetimes of the chunk's rows.
-        number: the number of the last change that was emitted before.
-        held: the ids of the existing matches, which the changes update.
-        counts: by match, how many computations give it. The changes update it. It is used if computations of equal matches may
-            begin or end at different rows.
+    ``numbers`` int64 (partitions) has the number of each partition's last emitted change, ``held`` the ids of existing matches.
     """
-    if not len(changes.turn):
-        return number
-    left = _first_and_last(search, changes, counts) if search.runs.repeats else _differing(search, chunk, alive, part, changes)
-    left = left[np.lexsort((changes.comes[left], changes.turn[left]))]
-    if len(left):
-        yield Found(chunk, logged(search.task, chunk, _found(search, chunk, alive, part, changes.chosen(left), number), held))
-    return number + len(left)
+
+    def __init__(self, search: RegisterRuns, chunk: Chunk, alive: Lifetimes) -> None:
+        self.search, self.chunk, self.alive = search, chunk, alive
+        self.numbers, self.held = np.zeros(chunk.parts, dtype=np.int64), Ids()
+        self._empty()
+
+    def _empty(self) -> None:
+        self.parts: list[int] = []
+        self.changes: list[MatchChanges] = []
+        self.count = self.rows = 0
+
+    def add(self, part: int, changes: MatchChanges, counts: Counter[bytes]) -> None:
+        """Adds changes of a partition.
+
+        ``counts``: by match, how many computations give it. The changes update it. It is used if computations of equal matches may
+        begin or end at different rows.
+        """
+        if self.search.runs.repeats and len(changes.turn):
+            changes = changes.chosen(_first_and_last(self.search, changes, counts))
+        if len(changes.turn):
+            self.parts.append(part)
+            self.changes.append(changes)
+            self.count += len(changes.turn)
+            self.rows += len(changes.rows)
+
+    def emitted(self) -> Iterator[Found]:
+        """Yields the collected changes as matches, by partition."""
+        if not self.count:
+            return
+        search, chunk, alive, changes = self.search, self.chunk, self.alive, MatchChanges.together(self.changes)
+        part = np.repeat(self.parts, [len(some.turn) for some in self.changes])
+        self._empty()
+        left = np.arange(len(part)) if search.runs.repeats else _differing(search, chunk, alive, part, changes)
+        left = left[np.lexsort((changes.comes[left], changes.turn[left], part[left]))]
+        if len(left):
+            found = _found(search, chunk, alive, part[left], changes.chosen(left), self.numbers)
+            np.add.at(self.numbers, part[left], 1)
+            yield Found(chunk, logged(search.task, chunk, found, self.held))
+            # A partition is emitted together with all before it, so only the last one goes on.
+            self.held = {key: own for key, own in self.held.items() if key[0] == part[-1]}
 
 
-def _found(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, some: MatchChanges, number: int = 0) -> MatchBatch:
+def _found(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: np.ndarray, some: MatchChanges, numbers: np.ndarray) -> MatchBatch:
+    """Changes as matches. ``part``: the partition of each; ``numbers``: the number of each partition's last emitted change."""
     begin = np.cumsum(some.sizes) - some.sizes
     events = np.zeros((len(some.turn), WIDTH), dtype=np.int64)
     events[:, layout.E_PART], events[:, layout.E_START], events[:, layout.E_ROWS], events[:, layout.E_LABELS] = part, some.rows[begin], some.sizes, begin
-    events[:, layout.E_NUMBER] = np.arange(number + 1, number + len(events) + 1)
+    events[:, layout.E_NUMBER] = numbered(part) + 1 + numbers[part]
     by_event = search.output.by_event(some.rows[begin], some.rows[begin + some.sizes - 1], some.words, chunk, alive)
     by_event |= {"change": pa.array(_WORDS[some.comes.astype(np.int64)], pa.string()), "change_number": pa.array(events[:, layout.E_NUMBER])}
     for leaf in search.task.plan.leaves:
@@ -84,11 +114,11 @@ def punctuation(task: Task, chunk: Chunk, part: int, anchor: int, said: int, cau
     return Found(chunk, MatchBatch(event, np.zeros(1, dtype=np.uint8), np.array([anchor]), by_event=by_event))
 
 
-def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, changes: MatchChanges) -> np.ndarray:
+def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: np.ndarray, changes: MatchChanges) -> np.ndarray:
     """The changes without pairs that cancel. int64.
 
     With ALL ROWS PER MATCH no pair cancels: the match has other rows than before, so its output differs. If rows may be skipped,
-    two matches with equal paths are equal in all respects, so their measures are not compared.
+    two matches with equal paths are equal in all respects, so their measures are not compared. ``part``: the partition of each.
     """
     count = len(changes.turn)
     if search.task.plan.rows != "one" and not search.runs.by_ways:
@@ -108,7 +138,7 @@ def _differing(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: int, 
     equal = np.ones(len(pairs), dtype=bool)
     if not search.runs.by_ways:
         unseen = Tables(replace(search.task))  # a copy of the task, since these rows are not emitted
-        table = pa.concat_tables(unseen.of(chunk, _found(search, chunk, alive, part, changes.chosen(some))))
+        table = pa.concat_tables(unseen.of(chunk, _found(search, chunk, alive, part[some], changes.chosen(some), np.zeros(chunk.parts, dtype=np.int64))))
         for leaf in search.task.plan.leaves:
             if leaf.spec.kind not in OF_CHANGES:
                 numbers = _numbers(table.column(leaf.name))

@@ -12,7 +12,7 @@ gets other records, they are written from 3 on, and ``place`` of row 0 is 3. Rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class MatchChanges:
     words: np.ndarray
     rows: np.ndarray
     labels: np.ndarray
+
+    @staticmethod
+    def together(parts: list[MatchChanges]) -> MatchChanges:
+        """The changes of all parts, one part after the other."""
+        return MatchChanges(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(MatchChanges)))
 
     def chosen(self, which: np.ndarray) -> MatchChanges:
         """The changes with these numbers."""

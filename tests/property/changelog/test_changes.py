@@ -10,6 +10,7 @@ import pytest
 
 from sparkcep.engine.automaton import register_arrays
 from sparkcep.engine.changelog import changelog as changelog_engine
+from sparkcep.engine.changelog import consolidate
 from sparkcep.engine.changelog import run_log as log_engine
 from sparkcep.engine.changelog.append_only import AppendOnly
 from sparkcep.engine.changelog.punctuation import NeededRuns
@@ -289,6 +290,25 @@ def test_expiry_looks_at_last_rows_alone(monkeypatch):
     )
     found = run(text, {0: rows + promises})[0]
     assert [tuple(row.values()) for row in found] == [("insert", i, min(i + 49, 199), i + 50) for i in range(0, 200, 3)] and calls[0] <= len(found)
+
+
+def test_changes_of_small_partitions_are_emitted_together(monkeypatch):
+    """Each call for output costs as much as many rows. Numbers of changes are those of the partition."""
+    calls, made = [0], consolidate._found
+
+    def counted(*of):
+        calls[0] += 1
+        return made(*of)
+
+    monkeypatch.setattr(consolidate, "_found", counted)
+    rows = [change(1, "insert", 1, 0), change(2, "insert", 4, 0), change(3, "insert", 2, 0)]
+    text = (
+        "PARTITION BY p ORDER BY id MEASURES CHANGE_NUMBER() AS no, CHANGE() AS change, FIRST(id) AS a, LAST(id) AS z, MATCH_ID() IS NOT NULL AS id AUTOMATON (STATE q2 FINAL "
+        "ARC FROM q0 TO q1 ARC FROM q1 TO q2) CHANGES IN op ARRIVAL BY at REPORT CHANGES"
+    )
+    wanted = [(1, "insert", 1, 4, 1), (2, "retract", 1, 4, 1), (3, "insert", 1, 2, 1), (4, "insert", 2, 4, 1)]
+    assert {p: [tuple(row.values()) for row in found] for p, found in run(text, dict.fromkeys(range(50), rows)).items()} == dict.fromkeys(range(50), wanted)
+    assert calls[0] <= 2
 
 
 @pytest.mark.slow
