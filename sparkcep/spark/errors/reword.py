@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
 from sparkcep.clause.tokens import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, MatchClause
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position, printable
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, offset, position, printable
 from sparkcep.plan.extend.automaton import like_a_column
 from sparkcep.plan.extend.budget import COLUMNS
 from sparkcep.plan.extend.changes import ALL_COLUMNS
@@ -92,13 +92,22 @@ _NO_FIELD = ("INVALID_EXTRACT", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE_TO_FIELD
 class Failure:
     """An error as Spark raised it.
 
-    ``spots`` are the places it names in the text that Spark received, each as (fragment, offset).
+    ``contexts`` are those of the query: places in the text that Spark received, each as (fragment, offset).
     """
 
     condition: str
     message: str
     parameters: Mapping[str, str] = field(default_factory=dict)
-    spots: tuple[tuple[str, int], ...] = ()
+    contexts: tuple[tuple[str, int], ...] = ()
+
+    def spots(self, text: str) -> list[tuple[str, int]]:
+        """Returns the places that the error names in ``text``, which Spark received, each as (fragment, offset).
+
+        The message of a syntax error has a line of this text and a position in the line instead of a query context.
+        """
+        found = [(fragment, start) for fragment, start in self.contexts if fragment and start >= 0]
+        parsed, fragment = _PARSED.search(self.message), self.parameters.get("error", "")[1:-1]  # in quotes
+        return [*found, (fragment, offset(text, int(parsed[1]), int(parsed[2]) + 1))] if parsed and fragment else found
 
 
 @dataclass(frozen=True)
@@ -145,18 +154,19 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     Spark, should have found the error.
     """
     message = _TAIL.sub("", failure.message).strip()
+    spots = failure.spots(statement if places is None else places.rewritten)
     if places is None:
-        return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
+        return ErrorText(statement, message, next((found for spot in spots if (found := _standing(*spot, statement)) is not None), None))
     message = places.named(message)
     if failure.condition == "INVALID_TEMP_OBJ_REFERENCE" and "match_recognize" in str(failure.parameters):
         return _of_view(statement)
-    if not failure.spots:
+    if not spots:
         return _unplaced(failure, statement, message, places)
-    fragment, start = failure.spots[0]
+    fragment, start = spots[0]
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_clock(failure, places, span, statement) or _of_name(failure, span, statement) or _of_key(failure, places, span, statement) or _of_lateral(failure, statement)
+    own = _of_same_names(failure, places, span, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, span, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_clock(failure, places, span, statement) or _of_name(failure, span, statement) or _of_key(failure, places, span, statement) or _of_lateral(failure, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -221,20 +231,6 @@ def immediate(sql: str) -> ClauseError | None:
         "`sparkcep jar` prints"
     )
     return error_at(sql, first.start, second.end, "EXECUTE_IMMEDIATE", message, UNSUPPORTED)
-
-
-def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:
-    """Returns the places that an error names, each as (fragment, offset).
-
-    They come from its query contexts, and from the message of a syntax error, which counts lines of the text shown in it.
-    """
-    found = [(fragment, start) for fragment, start in contexts if fragment and start >= 0]
-    parsed = _PARSED.search(message)
-    fragment = parameters.get("error", "")[1:-1]  # in quotes
-    if parsed and fragment:
-        shown = message.partition("== SQL ==\n")[2]
-        found.append((fragment, sum(len(line) + 1 for line in shown.split("\n")[: int(parsed[1]) - 1]) + int(parsed[2])))
-    return tuple(found)
 
 
 def _standing(fragment: str, start: int, statement: str) -> Span | None:
@@ -369,18 +365,24 @@ def _of_lateral(failure: Failure, statement: str) -> ClauseError | None:
     return error_at(statement, at.start, at.end, "LATERAL", message, UNSUPPORTED)
 
 
-def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+def _around(places: Places, span: Span) -> list[MatchClause]:
+    """Returns the clause around a position. Returns all outermost clauses if the position is in none."""
+    clause = places.clause_at(span)
+    return places.outermost() if clause is None else [clause]
+
+
+def _of_same_names(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
     """Returns the clause's own error for two input columns with one name; ALL ROWS PER MATCH cannot return both."""
     if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
         return None
     name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
-    for clause in places.outermost():
+    for clause in _around(places, span):
         keys = [*clause.partition_by, *(item.expr for item in clause.order_by)]
         key = next((e for e in keys if e.op == "col" and e.value[-1].lower() == name.lower()), None)
         if clause.rows != ONE_ROW and key is not None:
-            span = key.span if clause.text == statement else Span(0, 0)
+            at = key.span if clause.text == statement else Span(0, 0)
             message = f"two columns of the input are called {name}, and ALL ROWS PER MATCH would return both. Rename one in a subquery below the clause"
-            return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
+            return error_at(statement, at.start, at.end, "COLUMN_NAME", message, SEMANTIC)
     return None
 
 
@@ -420,12 +422,12 @@ def _about_outer(places: Places, span: Span, statement: str) -> str:
     return f"a clause and its table cannot read {span.of(statement)} of an outer query; compare it after the clause, in WHERE, with a column of PARTITION BY"
 
 
-def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+def _of_history(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
     """Returns the clause's own error for a table after USING HISTORY that lacks columns of a history."""
     name = failure.parameters.get("objectName", "").replace("`", "")
     if not failure.condition.startswith("UNRESOLVED_COLUMN") or not name.startswith("history."):
         return None
-    for clause in places.outermost():
+    for clause in _around(places, span):
         used = clause.approx.budget.history if clause.approx is not None and clause.approx.budget is not None else None
         if used is not None and clause.text == statement:
             message = f"{used.text} is not a history: it lacks the column {name.removeprefix('history.')}. Write a table that a clause with MATCH HISTORY made, with the columns {', '.join(COLUMNS)}"

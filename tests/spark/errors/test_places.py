@@ -53,6 +53,13 @@ WRONG = {
         over(table="(SELECT 1 AS id, 2 AS price) a JOIN (SELECT 1 AS id, 3 AS price) b ON a.id = b.id", order="ORDER BY b.price", measures="LAST(⟦price⟧) AS m"),
         "AMBIGUOUS_REFERENCE", "`a`.`price`",
     ),
+    "two columns of one name after another clause": (
+        over(measures="1 AS m ALL ROWS PER MATCH", by="PARTITION BY s", head="SELECT m FROM") + "\nUNION ALL\n" + over(
+            table="(SELECT 1 AS id, 2 AS price) a JOIN (SELECT 1 AS id, 3 AS price) b ON a.id = b.id", order="ORDER BY ⟦a.id⟧", measures="1 AS m ALL ROWS PER MATCH",
+            define="A AS b.price > 0", head="SELECT m FROM",
+        ),
+        "SPARKCEP.COLUMN_NAME", "two columns of the input are called id, and ALL ROWS PER MATCH would return both",
+    ),
     "measure's types": (
         over(measures="⟦FIRST(price) + map(1, LAST(price))⟧ AS m"), "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", '"(FIRST(price) + map(1, LAST(price)))"',
     ),
@@ -88,6 +95,9 @@ WRONG = {
         over(pattern="A B+", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "only one row",
     ),
     "syntax": (over(behind="WHERE 1 ⟦2⟧"), "PARSE_SYNTAX_ERROR", "near '2'"),
+    "syntax after two clauses": (
+        over(table=f"({over()}) AS q", order="ORDER BY m", measures="LAST(m) AS n", define="A AS m > 0", behind="\n-- WHERE 1 2\n  WHERE 1 ⟦2⟧"), "PARSE_SYNTAX_ERROR", "near '2'",
+    ),
     "function form": (
         f"SELECT * FROM match_recognize(TABLE(SELECT * FROM {T}), 'ORDER BY id MEASURES LAST(⟦prise⟧) AS m PATTERN (A) DEFINE A AS price > 0')", UNRESOLVED, "`price`",
     ),
