@@ -660,7 +660,8 @@ _DUCKDB = Engine(
         "REGEXP_EXTRACT": silent_if(plain_pattern, f"REGEXP_EXTRACT: {REGEX_NOTE}"),
     },
     {
-        exp.Div: noted("/ by 0 is Infinity there, and an error here; of DECIMALs it is a DOUBLE there, and a DECIMAL here"), exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
+        exp.Div: noted("/ by 0 is Infinity there, and an error here; of DECIMALs it is a DOUBLE there, and a DECIMAL here"),
+        exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
         exp.Sub: _moment_later,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent),
             "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),

@@ -117,7 +117,9 @@ def _add_comments(text: str, start: int, end: int, out: list[Atom]) -> str:
     at = start
     for comment in comments(text, start, end):
         before = _gap(text[at : comment.start])
-        out.append(Atom(comment.of(text).rstrip(), COMMENT, before))
+        words = comment.of(text).rstrip()
+        # A backslash at the end of a line would continue the comment.
+        out.append(Atom(words + " " * words.endswith("\\"), COMMENT, before))
         at = comment.end
     return _gap(text[at:end])
 

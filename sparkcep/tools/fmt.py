@@ -89,8 +89,8 @@ def _of_statement(text: str, statement: Span, left_out: Callable[[int, int], boo
     except ClauseError as error:
         raise in_text(error, text, start) from None
     found, out = [], alone
-    for place in reversed(places):
-        clause = _clause(text, start, alone, place)
+    for i, place in reversed([*enumerate(places)]):
+        clause = _clause(text, start, alone, place, *_margin(text, start, places, i))
         out = out[: place.start] + clause + out[place.end :]
         found.append((Span(start + place.start, start + place.end), clause))
     if _content(out, skipped) != _content(alone, skipped):
@@ -122,15 +122,25 @@ def _content(text: str, left_out: list[bool]) -> tuple[list[MatchClause], list[s
     return [p.clause for p in places], sorted(a.text for p in places for a in atoms(text, p) if a.kind == COMMENT)
 
 
-def _clause(text: str, start: int, statement: str, place: Place) -> str:
-    """Returns the formatted clause of a statement that begins at offset ``start`` of ``text``."""
-    first = text.rfind("\n", 0, start + place.word.start) + 1
-    line = text[first : start + place.word.start]
-    base = line[: len(line) - len(line.lstrip())]
+def _margin(text: str, start: int, places: list[Place], i: int) -> tuple[str, int]:
+    """Returns the indentation of clause ``i`` and the column after its parenthesis, once all clauses are formatted."""
+    after = start + places[i].start
+    first = text.rfind("\n", 0, start + places[i].word.start) + 1
+    column = after - (text.rfind("\n", 0, after) + 1)
+    if i and start + places[i - 1].start < first <= start + places[i - 1].end:
+        # The line begins in the clause before, whose closing parenthesis will begin it.
+        base, end = _margin(text, start, places, i - 1)[0], start + places[i - 1].end
+        return base, column if "\n" in text[end:after] else len(base) + after - end
+    line = text[first : start + places[i].word.start]
+    return line[: len(line) - len(line.lstrip())], column
+
+
+def _clause(text: str, start: int, statement: str, place: Place, base: str, column: int) -> str:
+    """Returns the formatted clause of a statement that begins at offset ``start`` of ``text``; for the rest see :func:`_margin`."""
     pieces = atoms(statement, place)
     one = _flat(pieces) if "\n" not in statement[place.start : place.end] else None
     behind = text[start + place.end :].partition("\n")[0]
-    if one is not None and start + place.start - (text.rfind("\n", 0, start + place.start) + 1) + len(one) + len(behind) <= WIDTH:
+    if one is not None and column + len(one) + len(behind) <= WIDTH:
         return one
     out = _Lines()
     while pieces and pieces[0].kind == COMMENT and not pieces[0].own_line:

@@ -163,6 +163,17 @@ def test_several_clauses_and_indentation():
     )
 
 
+def test_a_clause_over_a_clause_has_its_margin():
+    once = format_sql("SELECT * FROM t MATCH_RECOGNIZE (\n  order by i measures i as n\n  pattern (A)) AS m MATCH_RECOGNIZE (\n pattern\n (B))")
+    assert once.endswith("\n) AS m MATCH_RECOGNIZE (\n  PATTERN (B)\n)") and format_sql(once) == once
+
+
+@pytest.mark.parametrize("comment", ["-- in C:\\data\\ ", "-- a\\\n ", "-- a\\\nb"])
+def test_a_comment_that_ends_in_a_backslash_does_not_swallow_the_next_line(comment):
+    once = format_sql(f"SELECT * FROM t MATCH_RECOGNIZE (\n  ORDER BY i {comment}\n measures i as n pattern (A))")
+    assert once.endswith("\n  MEASURES i AS n\n  PATTERN (A)\n)") and format_sql(once) == once
+
+
 def test_line_ends_are_those_of_the_file():
     text = "SELECT *\r\nFROM t MATCH_RECOGNIZE (order by x\r\n  -- note\r\n pattern (A))\r\n"
     assert format_sql(text) == "SELECT *\r\nFROM t MATCH_RECOGNIZE (\r\n  ORDER BY x\r\n  -- note\r\n  PATTERN (A)\r\n)\r\n"
