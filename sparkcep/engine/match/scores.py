@@ -16,7 +16,15 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.output import gather
-from sparkcep.engine.output.row_weights import float_weights, is_floating, keeps_types, known_values, sum_tree, term_type, whole_weights
+from sparkcep.engine.output.row_weights import (
+    float_weights,
+    is_floating,
+    keeps_types,
+    known_values,
+    sum_tree,
+    term_type,
+    whole_weights,
+)
 from sparkcep.engine.output.score_program import (
     ARRAYS,
     CHOICES,

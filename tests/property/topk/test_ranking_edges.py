@@ -194,7 +194,7 @@ def test_sums_of_decimals_keep_their_places_without_precision_loss(monkeypatch):
 
 
 def test_sums_of_decimals_of_sides_that_spark_rounds():
-    """SUM has ten digits more than its column, and COUNT has 20. So Spark's sum has 9 or 17 places, and both matches the same score."""
+    """SUM has ten digits more than its column, and COUNT has 20. So Spark's sums have 9 or 17 places, and equal scores."""
     kinds = {"v": pa.decimal128(18, 0), "w": pa.decimal128(18, 10), "x": pa.decimal128(18, 18)}
     rows = [("A", Decimal(1), Decimal(0), Decimal(0)), ("B", Decimal(0), Decimal("1E-10"), Decimal("1E-18")), ("B", Decimal(0), Decimal("4E-10"), Decimal("4E-18"))]
     both = [[0, 1], [0, 2]]  # Spark ranks them
