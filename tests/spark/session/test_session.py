@@ -313,6 +313,12 @@ class TestTheJvmParser:
         fresh = enabled.newSession()
         assert rows(fresh.sql(f"EXECUTE IMMEDIATE 'SELECT * FROM ticks_table {MATCH}'")) == EXPECTED
 
+    def test_texts_of_expressions(self, enabled):
+        frame = enabled.table("ticks")
+        assert rows(frame.where(f"price IN (SELECT p FROM ticks {MATCH})").select("sym", "price")) == EXPECTED
+        with pytest.raises(ParseException, match="SPARKCEP.UNKNOWN_VARIABLE"):
+            frame.selectExpr(f"(SELECT max(p) FROM ticks {BAD}) AS p")
+
     @pytest.mark.further
     def test_values_with_names(self, enabled):
         measures = "LAST(A.price * {x}) AS p, A.price + {y} AS q"

@@ -33,7 +33,7 @@ import org.sparkcep.rewriter.Rewriter;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
-/** Rewrites the text of statements, and leaves all other calls to Spark's parser. */
+/** Rewrites the text of statements and expressions, and leaves all other calls to Spark's parser. */
 public final class RewritingParser implements InvocationHandler {
   static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
@@ -51,7 +51,7 @@ public final class RewritingParser implements InvocationHandler {
   public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
     boolean placed = false; // whether the rewritten text has a source map to the user's text
     String own = null; // the user's text, if it was rewritten here
-    if (Rewriter.isActive() && takesStatement(method, args)) {
+    if (Rewriter.isActive() && mayHaveClause(method, args)) {
       String text = substituted((String) args[0]);
       if (MENTION.matcher(text).find()) {
         JsonNode answer = asked(text, args);
@@ -71,7 +71,7 @@ public final class RewritingParser implements InvocationHandler {
       if (own != null && cause instanceof AnalysisException error && !(cause instanceof ClauseException)) {
         throw new UnparsedException(own, error, Rewording.message(own, error));
       }
-      if (own == null && cause instanceof ParseException && Rewriter.isActive() && takesStatement(method, args)) {
+      if (own == null && cause instanceof ParseException && Rewriter.isActive() && mayHaveClause(method, args)) {
         raiseUnbegun((String) args[0]);
       }
       boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
@@ -106,11 +106,12 @@ public final class RewritingParser implements InvocationHandler {
     return out;
   }
 
-  private static boolean takesStatement(Method method, Object[] args) {
+  /** Whether a method parses a statement, or an expression, whose subqueries may have clauses. */
+  private static boolean mayHaveClause(Method method, Object[] args) {
     return args != null
         && args.length > 0
         && args[0] instanceof String
-        && (method.getName().startsWith("parsePlan") || method.getName().equals("parseQuery"));
+        && (method.getName().startsWith("parsePlan") || method.getName().equals("parseQuery") || method.getName().equals("parseExpression"));
   }
 
   /** Returns the text with its {@code ${variables}} substituted. Spark would substitute them later, and {@code ${} is not SQL. */
