@@ -140,11 +140,11 @@ def sides_of(expr: Expr) -> tuple[Expr, ...]:
 
 
 def is_literal(expr: Expr) -> bool:
-    """Whether an expression shows its own value."""
+    """Whether an expression shows its own value, or is a lambda, which has none."""
     expr = expr.bare()
     if expr.op == "un" and expr.value in ("-", "+"):
         expr = expr.args[0].bare()
-    return expr.op == "interval" or (expr.op == "lit" and not str(expr.value).startswith((":", "?")))
+    return expr.op in ("interval", "lambda") or (expr.op == "lit" and not str(expr.value).startswith((":", "?")))
 
 
 def parts_of(expr: Expr) -> Iterator[Expr]:

@@ -251,6 +251,12 @@ def test_columns_that_define_names():
     assert [name for name, _ in asked.named] == ["s", "t"]
 
 
+def test_a_lambda_is_not_a_side():
+    """Spark cannot compute it as a column of its own."""
+    asked = question("ORDER BY t PATTERN (A B) DEFINE A AS exists(prices, x -> x > 1), B AS t > 1 AND forall(prices, x -> x > B.t)")
+    assert [[asked.values[side].text for side in comparison.sides] for comparison in asked.comparisons] == [["prices"], ["t"], ["prices"]]
+
+
 FURTHER = [
     (  # before and after a match, a match without the row, and the row of another match
         "ORDER BY t PATTERN (A B+ C?) DEFINE A AS e = 'a', B AS e = 'b', C AS e = 'c'", [(1, "x"), (2, "a"), (3, "b"), (4, "b"), (5, "b"), (6, "b"), (7, "d"), (8, "a")], {"match": 1},
