@@ -28,7 +28,6 @@ from sparkcep.spark.errors.reword import (
     in_words_of,
     is_in,
     reworded,
-    spots,
     without_clause,
 )
 from sparkcep.sql.rewrite.rewrite import known
@@ -224,8 +223,7 @@ def failure_of(raised: Any) -> Failure:
     message = _described(raised)
     contexts = [c for c in raised.getQueryContext() or () if "SQL" in str(c.contextType()).upper()]
     parameters = raised.getMessageParameters() or {}
-    found = spots([(c.fragment(), c.startIndex()) for c in contexts], parameters, message)
-    return Failure(raised.getCondition() or "", message, parameters, found)
+    return Failure(raised.getCondition() or "", message, parameters, tuple((c.fragment(), c.startIndex()) for c in contexts))
 
 
 def _failure_in_java(raised: Any) -> Failure:
@@ -238,7 +236,7 @@ def _failure_in_java(raised: Any) -> Failure:
         contexts = [c for c in raised.getQueryContext() if "SQL" in c.contextType().toString()]
     except Py4JError:  # not an exception of Spark's
         return Failure("", message)
-    return Failure(condition or "", message, parameters, spots([(c.fragment(), c.startIndex()) for c in contexts], parameters, message))
+    return Failure(condition or "", message, parameters, tuple((c.fragment(), c.startIndex()) for c in contexts))
 
 
 def _described(raised: Any) -> str:

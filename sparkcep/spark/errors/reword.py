@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sparkcep.clause.diagnose.advice import ELSEWHERE, not_begun
 from sparkcep.clause.tokens import QUOTED, WORD, Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, MatchClause
-from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, position, printable
+from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, excerpt, nearest, offset, position, printable
 from sparkcep.plan.extend.automaton import like_a_column
 from sparkcep.plan.extend.budget import COLUMNS
 from sparkcep.plan.extend.changes import ALL_COLUMNS
@@ -92,13 +92,22 @@ _NO_FIELD = ("INVALID_EXTRACT", "FIELD_NOT_FOUND", "AMBIGUOUS_REFERENCE_TO_FIELD
 class Failure:
     """An error as Spark raised it.
 
-    ``spots`` are the places it names in the text that Spark received, each as (fragment, offset).
+    ``contexts`` are those of the query: places in the text that Spark received, each as (fragment, offset).
     """
 
     condition: str
     message: str
     parameters: Mapping[str, str] = field(default_factory=dict)
-    spots: tuple[tuple[str, int], ...] = ()
+    contexts: tuple[tuple[str, int], ...] = ()
+
+    def spots(self, text: str) -> list[tuple[str, int]]:
+        """Returns the places that the error names in ``text``, which Spark received, each as (fragment, offset).
+
+        The message of a syntax error has a line of this text and a position in the line instead of a query context.
+        """
+        found = [(fragment, start) for fragment, start in self.contexts if fragment and start >= 0]
+        parsed, fragment = _PARSED.search(self.message), self.parameters.get("error", "")[1:-1]  # in quotes
+        return [*found, (fragment, offset(text, int(parsed[1]), int(parsed[2]) + 1))] if parsed and fragment else found
 
 
 @dataclass(frozen=True)
@@ -145,14 +154,15 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     Spark, should have found the error.
     """
     message = _TAIL.sub("", failure.message).strip()
+    spots = failure.spots(statement if places is None else places.rewritten)
     if places is None:
-        return ErrorText(statement, message, next((found for spot in failure.spots if (found := _standing(*spot, statement)) is not None), None))
+        return ErrorText(statement, message, next((found for spot in spots if (found := _standing(*spot, statement)) is not None), None))
     message = places.named(message)
     if failure.condition == "INVALID_TEMP_OBJ_REFERENCE" and "match_recognize" in str(failure.parameters):
         return _of_view(statement)
-    if not failure.spots:
+    if not spots:
         return _unplaced(failure, statement, message, places)
-    fragment, start = failure.spots[0]
+    fragment, start = spots[0]
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
@@ -221,20 +231,6 @@ def immediate(sql: str) -> ClauseError | None:
         "`sparkcep jar` prints"
     )
     return error_at(sql, first.start, second.end, "EXECUTE_IMMEDIATE", message, UNSUPPORTED)
-
-
-def spots(contexts: list[tuple[str, int]], parameters: Mapping[str, str], message: str) -> tuple[tuple[str, int], ...]:
-    """Returns the places that an error names, each as (fragment, offset).
-
-    They come from its query contexts, and from the message of a syntax error, which counts lines of the text shown in it.
-    """
-    found = [(fragment, start) for fragment, start in contexts if fragment and start >= 0]
-    parsed = _PARSED.search(message)
-    fragment = parameters.get("error", "")[1:-1]  # in quotes
-    if parsed and fragment:
-        shown = message.partition("== SQL ==\n")[2]
-        found.append((fragment, sum(len(line) + 1 for line in shown.split("\n")[: int(parsed[1]) - 1]) + int(parsed[2])))
-    return tuple(found)
 
 
 def _standing(fragment: str, start: int, statement: str) -> Span | None:

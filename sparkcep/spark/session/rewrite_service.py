@@ -73,7 +73,7 @@ from sparkcep.clause.tokens import Span
 from sparkcep.errors import INTERNAL, LIMIT, ClauseError, position
 from sparkcep.redaction import Redaction
 from sparkcep.settings import Settings, all_unknown
-from sparkcep.spark.errors.reword import Failure, clause_error, in_words_of, is_in, reworded, spots, without_clause
+from sparkcep.spark.errors.reword import Failure, clause_error, in_words_of, is_in, reworded, without_clause
 from sparkcep.sql.rewrite.places import Places
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, known, rewritten_from, translated
 
@@ -179,7 +179,7 @@ def _reworded(asked: dict[str, Any]) -> dict[str, Any]:
     places = known(asked["sql"])
     if places is None:
         return {}
-    found = spots([(fragment, start) for fragment, start in asked["spots"]], asked["parameters"], asked["message"])
+    found = tuple((fragment, start) for fragment, start in asked["spots"])
     text = reworded(Failure(asked["condition"], asked["message"], asked["parameters"], found), asked["sql"], places)
     if isinstance(text, ClauseError):
         return _reported(text, asked["sql"])

@@ -88,6 +88,9 @@ WRONG = {
         over(pattern="A B+", define="B AS ⟦cheap(price - A.price)⟧"), "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF", "only one row",
     ),
     "syntax": (over(behind="WHERE 1 ⟦2⟧"), "PARSE_SYNTAX_ERROR", "near '2'"),
+    "syntax after two clauses": (
+        over(table=f"({over()}) AS q", order="ORDER BY m", measures="LAST(m) AS n", define="A AS m > 0", behind="\n-- WHERE 1 2\n  WHERE 1 ⟦2⟧"), "PARSE_SYNTAX_ERROR", "near '2'",
+    ),
     "function form": (
         f"SELECT * FROM match_recognize(TABLE(SELECT * FROM {T}), 'ORDER BY id MEASURES LAST(⟦prise⟧) AS m PATTERN (A) DEFINE A AS price > 0')", UNRESOLVED, "`price`",
     ),
