@@ -119,7 +119,7 @@ def _several(plan: Plan, found: list[dict[str, Any]], partitions: int, at: str |
         return ClauseError(WHY, f"{what} {partitions:,} partitions. {instead} {', '.join(key.name for key in plan.partition)}", sqlstate=SEMANTIC)
 
     def keys(row: dict[str, Any], named: bool) -> str:
-        texts = [(key.name, _literal(row[key.column], values.text(row[key.column]))) for key in plan.partition]
+        texts = [(key.name, literal(row[key.column], values.text(row[key.column]))) for key in plan.partition]
         return " AND ".join(f"{name} {'IS NULL' if text == 'NULL' and named else f'= {text}'}" if named else text for name, text in texts)
 
     listed = ", ".join(f"{keys(row, not i)}" + (f" ({row[_HITS]})" if at is not None else "") for i, row in enumerate(found))
@@ -130,7 +130,7 @@ def _several(plan: Plan, found: list[dict[str, Any]], partitions: int, at: str |
     return ClauseError(WHY, f"at selects rows of {partitions:,} partitions: {listed}{more}. Add AND {only}", sqlstate=SEMANTIC)
 
 
-def _literal(value: Any, text: str) -> str:
+def literal(value: Any, text: str) -> str:
     """A key in SQL. ``text``: the key as answers write it, which is SQL except for dates and times."""
     if isinstance(value, datetime.datetime):
         return f"{'TIMESTAMP_NTZ' if value.tzinfo is None else 'TIMESTAMP'}'{text}'"

@@ -19,7 +19,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampType
 
 from sparkcep.clause.tokens import quote
 from sparkcep.columns.comparable import comparable
@@ -33,10 +33,11 @@ from sparkcep.spark.stream.command import ran_of
 from sparkcep.spark.stream.frames.checkpoint import states_at
 from sparkcep.spark.stream.micro_batch import stream_engine, stream_of
 from sparkcep.spark.stream.progress import figures, last_completed
-from sparkcep.spark.why.partition import check_expression
+from sparkcep.spark.why.partition import check_expression, literal
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import WHY
+from sparkcep.tracing.rows.local_times import values_of
 from sparkcep.tracing.streams.explain_key import INSTEAD, KeyState, check_streamed, explain_key, no_state, zone_of
 from sparkcep.tracing.streams.times import Times
 
@@ -274,7 +275,8 @@ def _answer(spark: SparkSession, stored: _Stored, query: StreamingQuery, words: 
     frame = sent.mapInArrow(reader.rows, reader.row_type(keys))
     chosen = _where(frame, at)
     groups = chosen.groupBy(_ID).agg(*(F.first(F.col(quote(name))).alias(f"k{i}") for i, name in enumerate(partition)), F.sort_array(F.collect_list(_ROW)).alias("rows"))
-    found = groups.orderBy(F.size("rows").desc(), _ID).limit(_SHOWN_KEYS + 1).collect()
+    table = groups.orderBy(F.size("rows").desc(), _ID).limit(_SHOWN_KEYS + 1).toArrow()
+    found = [dict(zip(table.column_names, row, strict=True)) for row in zip(*(values_of(table[name], reader.stream.plan.zone) for name in table.column_names), strict=True)]
     late = _late(spark, stored.late, ran, at, values)
     if not found:
         shown = Times(zone_of(reader.stream), values, [stored.watermark])(stored.watermark) if stored.watermark > 0 else "not known yet"
@@ -310,7 +312,7 @@ def _several(partition: list[str], found: list[Any], at: object, values: Values)
         return ClauseError(WHY, f"{what} {many} keys. Write at with a condition on {', '.join(partition)}", sqlstate=SEMANTIC)
 
     def condition(row: Any) -> str:
-        texts = [(name, values.text(row[f"k{i}"])) for i, name in enumerate(partition)]
+        texts = [(name, literal(row[f"k{i}"], values.text(row[f"k{i}"]))) for i, name in enumerate(partition)]
         return " AND ".join(f"{name} IS NULL" if text == "NULL" else f"{name} = {text}" for name, text in texts)
 
     listed = ", ".join(f"{condition(row)} ({len(row['rows'])})" for row in found[:_SHOWN_KEYS])
@@ -354,12 +356,14 @@ def _late(spark: SparkSession, table: str, ran: list[Any], at: object, values: V
         chosen = late if at is None else late.where(str(at))
     except AnalysisException:  # the table has other columns
         return (f"{counted}. They are in the table {table}, which lacks columns of the condition.",) if count else ()
-    shown = chosen.limit(_SHOWN_LATE + 1).collect()
+    times = {field.name for field in late.schema.fields if isinstance(field.dataType, TimestampType)}  # Python would show them by the clock of its process
+    columns = [F.col(quote(name)).cast("string").alias(name) if name in times else F.col(quote(name)) for name in late.columns]
+    shown = chosen.select(*columns).limit(_SHOWN_LATE + 1).collect()
     if not shown:
         return (f"{counted}, and none in {table} fulfils {at}.",) if count and at is not None else ()
     more = f"more than {_SHOWN_LATE}" if len(shown) > _SHOWN_LATE else str(len(shown))
     rows = f"{more} row{'' if more == '1' else 's'} of {table}" + (f" fulfil{'s' if more == '1' else ''} {at}" if at is not None else "")
     lines = [f"{counted}. Late rows are stored: {rows}." if ran else f"Late rows are stored: {rows}."]
     if values.redact != "all":
-        lines += ["  " + ", ".join(f"{name} {values.text(value)}" for name, value in row.asDict().items()) for row in shown[:_SHOWN_LATE]]
+        lines += ["  " + ", ".join(f"{name} {values.text(value, quoted=name not in times)}" for name, value in row.asDict().items()) for row in shown[:_SHOWN_LATE]]
     return tuple(lines)

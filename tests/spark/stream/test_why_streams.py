@@ -233,7 +233,10 @@ def test_sources_late_rows_and_several_clauses(spark, tmp_path):
         assert why[1] == "Row 1 (12:02:00) may begin a match: X. X may come with the key's next row." and why[2] == "Row 2 (12:10:00) waits: it is not below the watermark."
         hidden = str(sparkcep.why(query, at="user = 8", which=2, redact="all"))
         assert not re.search(r"12:|2026", hidden) and "2 rows of late_logins" in hidden
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")  # not the process's zone
+        assert str(sparkcep.why(query, at="user = 8", which=2)).split("\n")[-2:] == ["  ts 2026-01-01 21:00:20, user 8"] * 2
     finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
         if query is not None:
             query.stop()
         for key in own:
