@@ -106,8 +106,9 @@ def _query(sql: str) -> str:
     except ClauseError as error:
         raise ClauseParseException.of(error, sql) from None
     depths = accumulate((t.text == "(") - (t.text == ")") if t.kind == OP else 0 for t in tokens)
-    writing = next((t.upper for t, depth in zip(tokens, depths) if t.kind == WORD and depth == 0 and t.upper in _WRITING), "")
     first = next(t.upper for t in tokens if t.text != "(")
+    words = (t for before, t, after, depth in zip(["", *(t.text for t in tokens)], tokens, tokens[1:], depths) if depth == 0 and (before == ")" or after.upper in ("INTO", "OVERWRITE")))
+    writing = next((t.upper for t in words if t.kind == WORD and t.upper in _WRITING), "") if first in ("WITH", "FROM") else ""  # elsewhere it is a name
     if first not in _QUERIES or writing:
         raise ValueError(f"a report describes a query, not {writing or first}. Pass only the SELECT")
     return statements[0]

@@ -13,6 +13,7 @@ import pytest
 import sparkcep
 from sparkcep.clause.tokens import split_statements
 from sparkcep.cli.cli import main
+from sparkcep.spark.report.query_report import _query
 from tests.support.pages import Parsed, check, text_of
 
 pytestmark = pytest.mark.codegen  # it is of Spark's plans
@@ -131,6 +132,8 @@ def test_only_queries_have_reports(session, capsys, tmp_path):
     ):
         with pytest.raises(ValueError, match=said):
             sparkcep.report(session, sql)
+    for sql in ("SELECT update, max(x) delete FROM t", "WITH a AS (SELECT 1 AS merge) SELECT a.merge, insert FROM a"):  # names
+        assert _query(sql) == sql
     with pytest.raises(sparkcep.ClauseError, match="UNKNOWN_VARIABLE"):
         sparkcep.report(session, ALL_ROWS.replace("DEFINE DOWN", "DEFINE NO"))
     assert main(["report", "-e", "SELECT 1", "--output", str(tmp_path / "no" / "x.html")]) == 2
