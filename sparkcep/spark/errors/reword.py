@@ -166,7 +166,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
     stop = start + len(fragment)
     span = Span(start, stop) if places.restored else places.find(start, stop)
     span = next((key for name in _KEY.findall(str(failure.parameters)) if (key := places.key_at(span, name)) is not None), span)
-    own = _of_same_names(failure, places, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_clock(failure, places, span, statement) or _of_name(failure, span, statement) or _of_key(failure, places, span, statement) or _of_lateral(failure, statement)
+    own = _of_same_names(failure, places, span, statement) or _of_outer(failure, places, span, statement) or _of_history(failure, places, span, statement) or _of_register(places, span, statement) or _of_word(failure, places, span, statement) or _of_condition(failure, places, span, statement) or _of_clock(failure, places, span, statement) or _of_name(failure, span, statement) or _of_key(failure, places, span, statement) or _of_lateral(failure, statement)
     if own is not None:
         return own
     clause = places.clause_at(span)
@@ -365,18 +365,24 @@ def _of_lateral(failure: Failure, statement: str) -> ClauseError | None:
     return error_at(statement, at.start, at.end, "LATERAL", message, UNSUPPORTED)
 
 
-def _of_same_names(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+def _around(places: Places, span: Span) -> list[MatchClause]:
+    """Returns the clause around a position. Returns all outermost clauses if the position is in none."""
+    clause = places.clause_at(span)
+    return places.outermost() if clause is None else [clause]
+
+
+def _of_same_names(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
     """Returns the clause's own error for two input columns with one name; ALL ROWS PER MATCH cannot return both."""
     if failure.condition != "AMBIGUOUS_REFERENCE" or "__auto_generated_subquery_name" not in failure.parameters.get("referenceNames", ""):
         return None
     name = failure.parameters.get("name", "").replace("`", "").rpartition(".")[2]
-    for clause in places.outermost():
+    for clause in _around(places, span):
         keys = [*clause.partition_by, *(item.expr for item in clause.order_by)]
         key = next((e for e in keys if e.op == "col" and e.value[-1].lower() == name.lower()), None)
         if clause.rows != ONE_ROW and key is not None:
-            span = key.span if clause.text == statement else Span(0, 0)
+            at = key.span if clause.text == statement else Span(0, 0)
             message = f"two columns of the input are called {name}, and ALL ROWS PER MATCH would return both. Rename one in a subquery below the clause"
-            return error_at(statement, span.start, span.end, "COLUMN_NAME", message, SEMANTIC)
+            return error_at(statement, at.start, at.end, "COLUMN_NAME", message, SEMANTIC)
     return None
 
 
@@ -416,12 +422,12 @@ def _about_outer(places: Places, span: Span, statement: str) -> str:
     return f"a clause and its table cannot read {span.of(statement)} of an outer query; compare it after the clause, in WHERE, with a column of PARTITION BY"
 
 
-def _of_history(failure: Failure, places: Places, statement: str) -> ClauseError | None:
+def _of_history(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
     """Returns the clause's own error for a table after USING HISTORY that lacks columns of a history."""
     name = failure.parameters.get("objectName", "").replace("`", "")
     if not failure.condition.startswith("UNRESOLVED_COLUMN") or not name.startswith("history."):
         return None
-    for clause in places.outermost():
+    for clause in _around(places, span):
         used = clause.approx.budget.history if clause.approx is not None and clause.approx.budget is not None else None
         if used is not None and clause.text == statement:
             message = f"{used.text} is not a history: it lacks the column {name.removeprefix('history.')}. Write a table that a clause with MATCH HISTORY made, with the columns {', '.join(COLUMNS)}"

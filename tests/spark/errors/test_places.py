@@ -53,6 +53,13 @@ WRONG = {
         over(table="(SELECT 1 AS id, 2 AS price) a JOIN (SELECT 1 AS id, 3 AS price) b ON a.id = b.id", order="ORDER BY b.price", measures="LAST(⟦price⟧) AS m"),
         "AMBIGUOUS_REFERENCE", "`a`.`price`",
     ),
+    "two columns of one name after another clause": (
+        over(measures="1 AS m ALL ROWS PER MATCH", by="PARTITION BY s", head="SELECT m FROM") + "\nUNION ALL\n" + over(
+            table="(SELECT 1 AS id, 2 AS price) a JOIN (SELECT 1 AS id, 3 AS price) b ON a.id = b.id", order="ORDER BY ⟦a.id⟧", measures="1 AS m ALL ROWS PER MATCH",
+            define="A AS b.price > 0", head="SELECT m FROM",
+        ),
+        "SPARKCEP.COLUMN_NAME", "two columns of the input are called id, and ALL ROWS PER MATCH would return both",
+    ),
     "measure's types": (
         over(measures="⟦FIRST(price) + map(1, LAST(price))⟧ AS m"), "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES", '"(FIRST(price) + map(1, LAST(price)))"',
     ),
