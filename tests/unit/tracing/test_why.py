@@ -252,7 +252,7 @@ def test_columns_that_define_names():
 
 
 def test_a_lambda_is_not_a_side():
-    """It has no value of its own, so Spark cannot compute it as a column."""
+    """Spark cannot compute it as a column of its own."""
     asked = question("ORDER BY t PATTERN (A B) DEFINE A AS exists(prices, x -> x > 1), B AS t > 1 AND forall(prices, x -> x > B.t)")
     assert [[asked.values[side].text for side in comparison.sides] for comparison in asked.comparisons] == [["prices"], ["t"], ["prices"]]
 
