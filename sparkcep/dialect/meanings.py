@@ -386,7 +386,8 @@ def two_arguments(node: exp.Expr, note: Note) -> exp.Expr:
 
 def extracted(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates a function that returns NULL if a regular expression finds nothing. Spark's returns an empty text."""
-    if any(node.args.get(key) is not None for key in ("position", "occurrence", "parameters")):
+    further = [argument for key in ("position", "occurrence", "parameters") if (argument := node.args.get(key)) is not None]
+    if any(whole(argument) != 1 for argument in further):
         raise Refused(node, _FURTHER_ARGUMENTS)
     pattern, group = node.expression, node.args.get("group")
     found = call("regexp_extract", node.this, pattern, group if group is not None else number(0))

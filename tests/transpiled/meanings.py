@@ -568,7 +568,10 @@ REGEXP_LIKE(s, 'a', 'e') ! only the flags
 s RLIKE '\\d' ~ differ slightly from Java
 REGEXP_SUBSTR('abc', '[bc]+') | bc
 REGEXP_SUBSTR('abc', 'x') | NULL
+REGEXP_SUBSTR('a,b', '[^,]+', 1, 1) | a
 REGEXP_SUBSTR(s, 'x', 2) ! a position, an occurrence
+REGEXP_SUBSTR(s, 'x', 1, 2) ! a position, an occurrence
+REGEXP_SUBSTR(s, 'x', 1, 1, 'i') ! a position, an occurrence
 REGEXP_REPLACE('abc', '(b)', '<\\1>') | a<b>c
 REGEXP_REPLACE('abc', 'b') | ac
 REGEXP_COUNT('abab', 'b') | 2
