@@ -40,6 +40,15 @@ def test_negations(shape, seed):
     assert counts["streams"] > CASES // 2
 
 
+@pytest.mark.parametrize("seed", first(range(6), wider=2))
+def test_sessions_of_idle_keys(seed):
+    """Open runs end with their session, and the next one starts over."""
+    counts: Counter = Counter()
+    for i in range(5):
+        assert compared(random.Random(f"idle {seed} {i}"), counts, idle=1 + (seed + i) % 7) is None
+    assert counts["sessions"] > 1
+
+
 def test_the_state_is_as_large_as_without_the_option():
     rows = rows_of(random.Random(3), 20, 30)
     sizes = []

@@ -20,6 +20,7 @@ from sparkcep.plan.extend.unfinished import CLOCK
 from tests.oracle.cases import BASE_MEASURES
 from tests.oracle.match import SkipTargetError
 from tests.oracle.selection import Budget
+from tests.oracle.unfinished import BROKEN, MATCHED, TIMED_OUT, UNFINISHED
 from tests.property.stream.streams import in_time, micro_batches, planned, timed
 from tests.property.unfinished.unfinished_cases import OWN, random_partition, random_query
 
@@ -56,6 +57,27 @@ def expected(query, rows: list[dict], watermark: int) -> list[dict]:
     return [values if at is None else {**values, "id": rows[at]["id"]} for at, values in every]
 
 
+def expected_of_sessions(query, rows: list[dict], watermark: int, idle: int, ended: list[list[dict]]) -> list[dict]:
+    """As :func:`expected`, of a key that is cut where its rows are ``idle`` apart. Open runs are dropped at a session's end.
+
+    ``ended`` has the output of sessions that had ended before, and gets that of those that end now.
+    """
+    sessions: list[list[dict]] = []
+    for row in rows:
+        if row["t"] < watermark and (not sessions or row["t"] - sessions[-1][-1]["t"] >= idle):
+            sessions.append([])
+        if row["t"] < watermark:
+            sessions[-1].append(row)
+    for session in sessions[len(ended) :]:
+        if session is sessions[-1] and session[-1]["t"] + idle > watermark:
+            break
+        told = [entry for entry in query._search(session, watermark)[0] if entry.status in (MATCHED, TIMED_OUT, *([BROKEN] if query.show == UNFINISHED else []))]
+        query.entries = lambda rows, latest, told=told: told
+        ended.append([values if at is None else {**values, "id": session[at]["id"]} for at, values in query.output(session)])
+    going = [expected(query, session, watermark) for session in sessions[len(ended) :]]
+    return [row for some in (*ended, *going) for row in some]
+
+
 def reported(plan, tables: list[pa.Table]) -> dict[int, list[dict]]:
     """The rows of the output by key, with the names of the measures."""
     names = {name: text.strip("()") for name, text in plan.outputs}
@@ -83,31 +105,34 @@ def without_clock(text: str):
     return replace(plan, inputs=tuple(column for column in plan.inputs if column.name != CLOCK))
 
 
-def difference(query, text: str, rows: dict[int, list[dict]], rng: random.Random, counts: Counter) -> str | None:
-    """How a stream differs from the definition; None if it does not."""
-    plan = without_clock(text)
+def difference(query, text: str, rows: dict[int, list[dict]], rng: random.Random, counts: Counter, idle: int = 0) -> str | None:
+    """How a stream differs from the definition; None if it does not. ``idle``: sparkcep.stream.idleTimeout."""
+    plan = replace(without_clock(text), idle=idle)
     table = timed(plan, rows)
     if not table.num_rows:
         return None
     tables: list[pa.Table] = []
+    ended: dict[int, list[list[dict]]] = {p: [] for p in rows}
     for watermark, _, more in micro_batches(plan, table, rng, rng.choice([0, 2, 5])):
         tables += more
         got = reported(plan, tables)
         for p, some in rows.items():
-            wanted = comparable(expected(query, some, watermark + 1))
+            own = expected_of_sessions(query, some, watermark + 1, idle, ended[p]) if idle else expected(query, some, watermark + 1)
+            wanted = comparable(own)
             if comparable(got.get(p, [])) != wanted:
-                return f"{text}\nrows {some}\nat watermark {watermark} of key {p}\nexpected {wanted}\nfound    {comparable(got.get(p, []))}"
+                return f"{text}\nidle {idle}, rows {some}\nat watermark {watermark} of key {p}\nexpected {wanted}\nfound    {comparable(got.get(p, []))}"
             counts["watermarks"] += 1
+    counts["sessions"] += sum(map(len, ended.values()))
     counts.update(row["st"] for some in got.values() for row in some)
     return None
 
 
-def compared(rng: random.Random, counts: Counter, **wanted) -> str | None:
+def compared(rng: random.Random, counts: Counter, idle: int = 0, **wanted) -> str | None:
     """Compares a random clause over a random stream. None without a difference."""
     query, text = streaming_query(rng, **wanted)
     rows = streaming_rows(rng, query)
     try:
-        found = difference(query, text, rows, rng, counts)
+        found = difference(query, text, rows, rng, counts, idle)
     except Budget:
         counts["too large for the oracle"] += 1
         return None
