@@ -5,10 +5,10 @@ Rankings and the score column use them.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial, reduce
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import null_marks, whole_numbers, words
 from sparkcep.columns.types import BIGINT, INT_BITS, MAX_DIGITS, MAX_WORD_DIGITS, TINYINT, Type, type_of
 from sparkcep.engine.output import gather
-from sparkcep.engine.output.score_program import Interval, common_type, fits, interval_of_values, sum_type
+from sparkcep.engine.output.score_program import EXACT, Interval, common_type, fits, interval_of_values, sum_type
 from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import ALL_ROWS, Ranking, Score, Term
 
@@ -66,7 +66,8 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
         if column:
             t = type_of(columns[column].type)
             values = words(columns[column]) if t.is_float else whole_numbers(columns[column])
-            values = values.astype(object) if t.scale > MAX_WORD_DIGITS else values  # int64 does not hold the divisor
+            if t.scale > MAX_WORD_DIGITS or (t.scale and max(-int(values.min(initial=0)), int(values.max(initial=0))) > EXACT):
+                values = values.astype(object)  # the quotient is rounded once, as by Spark
             added = (values / 10**t.scale if t.scale else values).astype(np.float64)
             added = np.where(null_marks(columns[column]) == 1, 0.0 if kind == "sum" else np.nan, added)
         for v in range(variables):
@@ -76,9 +77,10 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
 
 
 def whole_weights(
-    terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray, precision_loss: bool, *, relative: bool
+    terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray, precision_loss: bool, *,
+    relative: bool, scale: int | None = None,
 ) -> np.ndarray | None:
-    """Returns integer weights in units of the smallest decimal place. int64 (variables, rows).
+    """Returns integer weights in units of the last decimal place. int64 (variables, rows).
 
     The weight of a NULL, and of a row that no variable of the term may take, is 0.
     Returns None if a term is floating, is not a number, or is too large: weights must stay below 2**60. Also returns None if Spark
@@ -93,13 +95,18 @@ def whole_weights(
         precision_loss: whether decimals of more than 38 digits lose digits after the point.
         relative: whether all sums of matches may be less by one number. Then the values of a term of kind ``row`` count from the
             smallest one, because each match has one such row. So differences of large values, such as times, are small sums.
+        scale: the decimal places; None for the fewest that hold all values.
     """
     types = [term_type(term, columns) for term in terms]
     if any(t.is_float or not t.is_number for t in types):
         return None
     kept = _kept_places(tree, types, precision_loss)[1]
-    found = [_whole_values(term, columns, rows, letters) for term in terms]
-    scale, largest = max((places for _, places, _ in found), default=0), 0
+    found = [_whole_values(term, columns, rows, letters, trimmed=scale is None) for term in terms]
+    if scale is None:
+        scale = max((places for _, places, _ in found), default=0)
+    if not _holds(tree, types, [_largest(values, places, term.kind) for term, (values, places, _) in zip(terms, found)], precision_loss):
+        return None
+    largest = 0
     out = np.zeros((variables, rows), dtype=np.int64)
     for (mask, _, sign, kind), (values, places, there) in zip(terms, found):
         unit = 10 ** (scale - places)
@@ -122,11 +129,10 @@ def whole_weights(
     return out
 
 
-def _whole_values(term: Term, columns: dict[str, pa.Array], rows: int, letters: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+def _whole_values(term: Term, columns: dict[str, pa.Array], rows: int, letters: np.ndarray, *, trimmed: bool) -> tuple[np.ndarray, int, np.ndarray]:
     """Returns what each row adds to a term as whole numbers, their decimal places, and which rows have a value.
 
-    The numbers are int64. If one of them does not fit, they are Python's integers, without the last digits that are 0 in all of
-    them.
+    The numbers are int64, or Python's integers if one of them does not fit. ``trimmed`` leaves out places that are 0 in all of them.
     """
     own = np.ones(rows, dtype=bool)
     own[: len(letters)] = letters & term.mask != 0
@@ -135,12 +141,35 @@ def _whole_values(term: Term, columns: dict[str, pa.Array], rows: int, letters: 
     column = columns[term.column]
     own &= null_marks(column) == 0
     values, places = np.where(own, whole_numbers(column), 0), type_of(column.type).scale
-    if values.dtype == object:
-        shared, given = reduce(math.gcd, values.tolist(), 0), places
-        while places and shared and shared % 10 ** (given - places + 1) == 0:
+    if trimmed and places:
+        shared, given = int(np.gcd.reduce(values)), places
+        while places and shared % 10 ** (given - places + 1) == 0:
             places -= 1
-        values = values // 10 ** (given - places)
+        if places < given:
+            values = values // 10 ** (given - places) if shared else np.zeros(rows, dtype=np.int64)
     return values, places, own
+
+
+def _largest(values: np.ndarray, places: int, kind: str) -> Fraction:
+    """Returns an upper bound of the absolute value that a term has in a match."""
+    of_row = max(-int(values.min(initial=0)), int(values.max(initial=0)))
+    return Fraction(of_row * (1 if kind in ("row", "branch") else len(values)), 10**places)
+
+
+def _holds(tree: tuple, types: list[Type], largest: list[Fraction], precision_loss: bool) -> bool:
+    """Returns whether no sum of decimals can overflow its type, where it is NULL without ANSI. ``largest``: see ``_largest``."""
+
+    def bound(part: tuple) -> tuple[Type, Fraction] | None:
+        if part[0] == "leaf":
+            t, most = types[part[1]], largest[part[1]]
+        else:
+            found = [bound(operand) for operand in part[1:]]
+            if None in found:
+                return None
+            t, most = _result_type(part[0], [t for t, _ in found], precision_loss), sum((most for _, most in found), Fraction())
+        return None if t.kind == "decimal" and most >= 10 ** (t.precision - t.scale) else (t, most)
+
+    return bound(tree) is not None
 
 
 def _rows(columns: dict[str, pa.Array]) -> int:
@@ -256,7 +285,7 @@ class MatchScores:
                 total += self.weights[label & 63, row].item()
             return None if total != total else total
         score = self.whole(sums)
-        return float(score) if self.averaged else score
+        return float(score) if self.averaged and score is not None else score
 
     def _sum(self, term: int, rows: Sequence[int], labels: Sequence[int]):
         """Returns the sum over a match's rows for a term, None for NULL.
@@ -273,8 +302,10 @@ class MatchScores:
         return 0 if self.weights is not None else sum(values[row] for row in known)
 
 
-def _adder(tree: tuple, types: list[Type], ansi: bool, precision_loss: bool) -> tuple[Callable[[Sequence[int]], int], Type]:
+def _adder(tree: tuple, types: list[Type], ansi: bool, precision_loss: bool) -> tuple[Callable[[Sequence[int]], int | None], Type]:
     """Returns the function that adds terms as Spark does, and the type of the sum. Decimals are in units of their last place.
+
+    Without ANSI a sum of decimals that overflows its type is None.
 
     Args:
         tree: how the terms are added.
@@ -285,18 +316,27 @@ def _adder(tree: tuple, types: list[Type], ansi: bool, precision_loss: bool) -> 
     """
     if tree[0] == "leaf":
         number, t = tree[1], types[tree[1]]
-        return (operator.itemgetter(number) if ansi or not t.is_integer else lambda terms: _wrapped(terms[number], INT_BITS[t.kind])), t  # a SUM may wrap
+        if ansi:
+            return operator.itemgetter(number), t
+        if t.kind == "decimal":
+            return lambda terms: _held(terms[number], t), t
+        return (lambda terms: _wrapped(terms[number], INT_BITS[t.kind])), t  # a SUM may wrap
     parts, of = zip(*(_adder(part, types, ansi, precision_loss) for part in tree[1:]))
     t, scale = _result_type(tree[0], of, precision_loss), max(own.scale for own in of)
     units, unit = [sign * 10 ** (scale - own.scale) for sign, own in zip(_signs(tree), of)], 10 ** (scale - t.scale)
     bits = INT_BITS.get(t.kind, 64)
     unlimited = t.kind == "decimal" or (ansi and bits == 64)
 
-    def whole(terms: Sequence[int]) -> int:
-        exact = sum(factor * part(terms) for factor, part in zip(units, parts))
+    def whole(terms: Sequence[int]) -> int | None:
+        operands = [part(terms) for part in parts]
+        if None in operands:
+            return None
+        exact = sum(factor * operand for factor, operand in zip(units, operands))
         if unit > 1:
             half_up = (2 * abs(exact) + unit) // (2 * unit)
-            return half_up if exact > 0 else -half_up
+            exact = half_up if exact > 0 else -half_up
+        if t.kind == "decimal" and not ansi:
+            return _held(exact, t)
         if unlimited or (wrapped := _wrapped(exact, bits)) == exact:
             return exact
         if ansi:
@@ -304,6 +344,11 @@ def _adder(tree: tuple, types: list[Type], ansi: bool, precision_loss: bool) -> 
         return wrapped
 
     return whole, t
+
+
+def _held(value: int, t: Type) -> int | None:
+    """Returns a decimal in units of its last place, None if its type does not hold it."""
+    return value if abs(value) < 10**t.precision else None
 
 
 def _wrapped(value: int, bits: int) -> int:

@@ -253,15 +253,14 @@ class TopkSides(Rankings):
             own: np.ndarray | None = np.zeros((count, rows), dtype=np.int64)
             if terms:
                 tree = plain_sum([term.sign for term in terms])
-                own = whole_weights(terms, tree, columns, count, rows, letters, self.task.plan.precision_loss, relative=False)
+                own = whole_weights(terms, tree, columns, count, rows, letters, self.task.plan.precision_loss, relative=False, scale=scale)
             if own is None:
                 if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # these sums are rounded in another order than Spark's
                 own = float_weights(terms, columns, count, rows)
             if side in self.score.positive and any((own[v][(letters >> v & 1).astype(bool)] < 0).any() for v in range(count)):
                 return None
-            unit = 10 ** (scale - max((type_of(columns[term.column].type).scale for term in terms if term.column), default=0))
-            out.append(own * rising * unit)
+            out.append(own * rising)
         return out
 
     def _interval(self, side: int, letters: np.ndarray, columns: dict[str, pa.Array], offsets: np.ndarray, scale: int) -> Interval | None:

@@ -7,6 +7,7 @@ arrives as an input column with one value in all rows. Without AS OF the rewrite
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from sparkcep.clause import nodes, tree
@@ -123,11 +124,18 @@ def check_repeatable(plan: Plan, table: Sequence[Token]) -> None:
 
 
 def _unrepeatable(tokens: Sequence[Token]) -> str:
-    """The first random function among the tokens of a query, or its sample without REPEATABLE; "" without either."""
-    names = [name_of(token) for token in tokens]
-    random = (name for name, behind in zip(names, names[1:]) if name.upper() in RANDOM and behind == "(")
-    words = {name.upper(): name for name in names}
-    return next(random, "" if "REPEATABLE" in words else words.get("TABLESAMPLE", ""))
+    """The first random function among the tokens of a query, or its first sample without REPEATABLE; "" without either."""
+    calls = [(i, token) for i, token in enumerate(tokens[:-1]) if tokens[i + 1].text == "("]
+    random = (name_of(token) for _, token in calls if name_of(token).upper() in RANDOM)
+    samples = (token.text for i, token in calls if token.upper == "TABLESAMPLE" and _behind(tokens, i + 1) != "REPEATABLE")
+    return next(random, "") or next(samples, "")
+
+
+def _behind(tokens: Sequence[Token], i: int) -> str:
+    """The word after the parentheses that token ``i`` opens, "" at the end."""
+    depths = itertools.accumulate({"(": 1, ")": -1}.get(token.text, 0) for token in tokens[i:])
+    close = next((i + k for k, depth in enumerate(depths) if not depth), len(tokens))
+    return tokens[close + 1].upper if close + 1 < len(tokens) else ""
 
 
 def unread_clock(plan: Plan) -> ClauseError:

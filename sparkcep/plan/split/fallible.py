@@ -274,7 +274,8 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
         expr = expr.bare()
         if _reads_twice(expr):
             visit(expr.args[0], guarded, into)
-        parts = tuple(visit(arg, guarded or (i > 0 and expr.op in ("and", "or")), into) for i, arg in enumerate(expr.args))
+        # Spark computes nothing of a lambda's body ahead.
+        parts = expr.args if expr.op == "lambda" else tuple(visit(arg, guarded or (i > 0 and expr.op in ("and", "or")), into) for i, arg in enumerate(expr.args))
         of = text_of(expr).lower() if expr.op == "col" else str(expr.value)
         number = numbers.setdefault((expr.op, of, expr.flags, parts), len(numbers))
         if _computes(expr, ansi):
@@ -297,8 +298,10 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
 
 
 def _reads_twice(expr: Expr) -> bool:
-    """Whether Spark computes the first operand several times: it compares a CASE with each of its values."""
-    return expr.op == "between" or (expr.op, expr.value) == ("call", "NULLIF") or (expr.op == "case" and str(expr.value).startswith("oww"))
+    """Whether Spark computes the first operand several times: it compares that of CASE and DECODE with each value."""
+    if expr.op == "call":
+        return expr.value == "NULLIF" or (expr.value == "DECODE" and len(expr.args) > 4)
+    return expr.op == "between" or (expr.op == "case" and str(expr.value).startswith("oww"))
 
 
 def _shielded(text: str, shared: Catcher) -> str:

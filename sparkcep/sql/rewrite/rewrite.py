@@ -303,28 +303,27 @@ class _Rewriter:
 
     def _replace(
         self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
-        moved: Callable[[int, int], tuple[int, int]] | None = None,
+        qualifiers: frozenset[str] | None = None, moved: Callable[[int, int], tuple[int, int]] | None = None,
     ) -> None:
         """Replaces a clause and its input, tokens ``start`` to before ``stop``, up to offset ``end``.
 
-        The function form passes its ``table`` and ``origin``. ``moved`` maps a line and column of the clause's own text to the
-        statement.
+        The function form passes its ``table`` and ``origin``, and the names of tables that may qualify columns. ``moved`` maps a
+        line and column of the clause's own text to the statement.
         """
         if self.in_function:
             message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view instead of the function"
             raise self.statement.error(stop, "SQL_FUNCTION", message, UNSUPPORTED)
         begin = self.tokens[start].start
         origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
-        qualifiers = table_names(self.tokens, self.close, start, stop)
+        qualifiers = table_names(self.tokens, self.close, start, stop) if qualifiers is None else qualifiers
         plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
+        check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
         if moved is not None:
             plan = plan.moved(moved)
         if plan.changes is not None and plan.automaton is None:
             _check_automaton(plan)
         if not plan.repeatable:
             self._check_repeatable(plan, start)
-        if plan.unfinished is not None:
-            check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
         source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
@@ -453,7 +452,8 @@ class _Rewriter:
             whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
             origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
             moved = functools.partial(self._moved, prefix + text, begin, literal.start)
-            self._replace(clause, i, i + 1, whole.end, source, origin, moved)
+            qualifiers = frozenset() if is_query else table_names(self.tokens, self.close, i + 4, table_close)
+            self._replace(clause, i, i + 1, whole.end, source, origin, qualifiers, moved)
         return close + 1
 
     @contextmanager

@@ -158,6 +158,8 @@ class _Overall:
             name = self.question.name(comparison.variable) if comparison.variable != before else ""
             before = comparison.variable
             rows.append((name, comparison.text, *map(str, counts), note))
+        if not rows:
+            return
         widths = [max([len(row[i]) for row in rows] + [len(head)]) for i, head in enumerate(("", "", "true", "false", "NULL"))]
         yield "Conditions, over all rows:"
         for row in [("", "", "true", "false", "NULL", ""), *rows]:

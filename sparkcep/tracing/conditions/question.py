@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import factorial
 
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, one_line
@@ -18,7 +19,7 @@ from sparkcep.plan.extend.budget import HISTORY
 from sparkcep.plan.extend.unfinished import clock_columns
 from sparkcep.plan.facts import straight
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Computed, has, walk
+from sparkcep.plan.records import Computed, Repeat, Within, has, walk
 from sparkcep.plan.scope import Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.tracing.conditions.collector import Collector, Comparison, Value, parts_of
@@ -27,7 +28,8 @@ from sparkcep.tracing.conditions.reduced import is_extended, reduced_clause, red
 
 WHY = "WHY"  # the class of errors of this package
 ROW = "__row"  # the column with the number of a frozen row
-MOST_PERMUTED = 7  # elements of a PERMUTE whose orders are written out
+MOST_ORDERS = factorial(8)  # of a PERMUTE that are written out
+MOST_COUNTERS = 1 << 26  # of quantifiers: each order that is written out begins with those of all orders
 _PATTERN = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end", "not", "and"])  # parts that are explained
 
 
@@ -178,8 +180,19 @@ def check_options(clause: MatchClause) -> None:
 
 def check_pattern(plan: Plan, clause: MatchClause) -> None:
     """Raises ClauseError of class WHY if the pattern has a part that is not explained."""
-    if any(part[0] == "permute" and len(part) > MOST_PERMUTED + 1 and not (plan.adjacent and all(map(straight, part[1:]))) for part in walk(plan.pattern)):
-        what = f"a PERMUTE of more than {MOST_PERMUTED} elements {'with quantifiers or alternatives' if plan.adjacent else 'under SKIP TILL'}"
-        raise refused(clause, clause.pattern.span, what, "PERMUTE")
+    if orders := too_many_orders(plan):
+        raise refused(clause, clause.pattern.span, orders, "PERMUTE")
     if any(part[0] not in _PATTERN for part in walk(plan.pattern)):
         raise refused(clause, clause.pattern.span, "this pattern", "its extensions")
+
+
+def too_many_orders(plan: Plan) -> str:
+    """Names a PERMUTE whose orders are too many to be written out, "" without one."""
+    for pattern, adjacent in ((plan.pattern, plan.adjacent), *((group.pattern, False) for group in plan.without)):
+        for part in walk(pattern):
+            if part[0] == "permute" and not (adjacent and all(map(straight, part[1:]))):
+                orders = factorial(len(part) - 1)
+                counters = orders * sum(isinstance(inner, Repeat | Within) for inner in walk(part))
+                if orders > MOST_ORDERS or counters * counters > MOST_COUNTERS:
+                    return f"a PERMUTE of {len(part) - 1} elements {'with quantifiers or alternatives' if adjacent else 'under SKIP TILL'}"
+    return ""

@@ -27,7 +27,7 @@ from sparkcep.tracing.answers.answer import Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import UNTRUE
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, counted, labels, row_spans
-from sparkcep.tracing.conditions.question import WHY
+from sparkcep.tracing.conditions.question import WHY, too_many_orders
 from sparkcep.tracing.forms.timelines import MOST_BARS, chosen
 from sparkcep.tracing.rows.unfinished import OPEN as RUN_OPEN
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, Found, Match, Search, Trace
@@ -68,11 +68,11 @@ class KeyState:
 
 def check_streamed(plan: Plan) -> None:
     """Raises ClauseError of class WHY for a clause whose state is not explained."""
-    approximate, ranking = plan.approximate, plan.ranking
+    approximate, ranking, orders = plan.approximate, plan.ranking, too_many_orders(plan)
     for there, what in (
         (plan.automaton is not None and plan.changes is None, "an AUTOMATON"), (plan.changes is not None, "REPORT CHANGES"), (plan.budgeted, "a BUDGET"),
         (approximate is not None, "APPROX"), (ranking is not None and ranking.top > 0, "TOP"), (ranking is not None, "PREF"),
-        (has(plan.pattern, "and"), "&"), (plan.counting or plan.graphing, "MATCH_COUNT() or MATCH_GRAPH()"),
+        (has(plan.pattern, "and"), "&"), (plan.counting or plan.graphing, "MATCH_COUNT() or MATCH_GRAPH()"), (orders != "", orders),
     ):  # fmt: skip
         if there:
             raise ClauseError(WHY, f"why does not explain the state of a clause with {what} over a stream. {INSTEAD}", sqlstate=UNSUPPORTED)

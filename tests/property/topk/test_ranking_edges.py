@@ -220,6 +220,29 @@ def test_decimals_beyond_64_bits(monkeypatch):
     assert matches("A B", "PREF MAX (B.v - A.v)", 2, prices, {"v": pa.decimal128(38, 18)}) == [[1, 2], [0, 2]]
 
 
+def test_decimal_places_that_no_value_has(monkeypatch):
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    kind = {"v": pa.decimal128(38, 18)}
+    for last in (Decimal("7.5"), Decimal("12.5")):  # the units of 12.5 need more than 64 bits
+        rows = [("A", Decimal("1.25")), ("A", Decimal("2.5")), ("C", Decimal(1)), ("B", last)]
+        assert matches("A C* B", "PREF MIN (B.v - A.v)", 2, rows, kind) == [[1, 2, 3], [1, 3]]
+        rows = [("A", Decimal(0)), ("A", Decimal(0)), ("B", Decimal(10)), ("B", last)]
+        assert matches("A B", "PREF MAX (B.v - A.v)", 1, rows, kind) == [[0, 2] if last < 10 else [0, 3]]
+
+
+@pytest.mark.parametrize("far", [[], [("", Decimal("1E18"), None)]])
+def test_a_decimal_is_one_double_beside_any_rows(far):
+    rows = [("A", Decimal("900719925474099.5"), None), ("A", Decimal("900719925474099.6"), None), ("B", None, 0.0)]
+    assert matches("A B", "PREF MAX (A.v + B.w)", 1, [*rows, *far], {"v": pa.decimal128(38, 1), "w": REAL}) == [[1, 2]]
+
+
+@pytest.mark.parametrize("scale, values", [(18, ("6E19", "7E19")), (37, ("5", "6"))])
+def test_a_sum_of_decimals_beyond_its_type_ranks_last(scale, values):
+    """It is NULL without ANSI."""
+    rows = [("A", Decimal(value)) for value in values]
+    assert matches("A+", "PREF MAX (SUM(A.v))", 1, rows, {"v": pa.decimal128(38, scale)}, settings=Settings(ansi=False)) == [[1]]
+
+
 @pytest.mark.parametrize("unit", [10**6, 10**9])
 def test_differences_of_times_are_not_listed(unit, monkeypatch):
     """Of 1,500 times as microseconds, the sum of all would leave 64 bits. Two times as nanoseconds do."""

@@ -302,6 +302,8 @@ SHARED = (
     "PATTERN (A) DEFINE A AS n <> 0 AND 12 / n BETWEEN 3 AND 10",
     "PATTERN (A) DEFINE A AS n <> 0 AND nullif(12 / n, 2) > 3",
     "PATTERN (A) DEFINE A AS n <> 0 AND CASE 12 / n WHEN 6 THEN true WHEN 4 THEN true ELSE false END",
+    "PATTERN (A) DEFINE A AS n <> 0 AND decode(12 / n, 6, true, 4, true, false)",
+    "PATTERN (A) DEFINE A AS exists(array(n), x -> x <> 0 AND CASE 12 / x WHEN 6 THEN true WHEN 4 THEN true ELSE false END)",
     "PATTERN (A B?) DEFINE A AS n = 0 OR 12 / n > 3, B AS d IS NOT NULL AND (n <> 0 AND 12 / n <= 3)",
     "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) DEFINE A AS n <> 0 AND d / n > 3, B AS n <> 0 AND d / n <= 3",
     "AUTOMATON (STATE s START, e FINAL ARC a FROM s TO e WHEN n <> 0 AND 12 / n > 3 ARC b FROM e TO e WHEN n <> 0 AND 12 / n <= 3) WINDOW 10",

@@ -68,6 +68,8 @@ def test_random_conditions_filter_nothing(condition):
         (("A.n <> 0 AND (12/A.N) > 3", "12 / B.n > 1"), (1, 0)),  # B guards nothing
         (("n <> 0 AND 12 / n > 3 AND 12 / n < 10", "u > 0"), (2, 0)),
         (("n = 0 OR 12 / n > 3", "12 / n > 3"), (1, 0)),
+        (("n <> 0 AND decode(12 / n, 6, true, 4, true, false)", "u > 0"), (1, 0)),
+        (("exists(u, x -> x = 0 OR nullif(12 / x, 2) > 3)", "exists(u, x -> x = 0 OR 12 / x > 3)"), (0, 0)),  # nor in lambdas
         (("d <> 0 AND d * 2 > 3", "d <> 0 AND d * 2 <= 3"), (1, 1)),  # unless d is a DOUBLE
         (("d <> 0 AND u::DATE > v", "hour(u) > 3 AND u::DATE > w"), (1, 1)),  # unless u is a time
         (("n <> 0 AND 12 / n > 3", "n <> 0 AND 13 / n > 3"), (0, 0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.clause.tokens import tokenize
+from sparkcep.sql.rewrite.rewrite import rewrite
 from sparkcep.sql.rewrite.table_names import table_names
 
 
@@ -37,3 +38,8 @@ def test_table_names(table, names):
             close[opened.pop()] = i
     wanted = set(filter(None, names.split(", ")))
     assert table_names(tokens, close, 0, len([t for t in tokens if t.text])) == wanted
+
+
+def test_keys_of_the_function_form_may_be_qualified():
+    text = rewrite("SELECT * FROM match_recognize(TABLE(db.w), 'PARTITION BY w.id, db.w.k ORDER BY ts ALL ROWS PER MATCH PATTERN (A)')")
+    assert text.count('"plain":true') == 3 and "SELECT `id`, `k`, `ts`, * EXCEPT (`id`, `k`, `ts`)" in text

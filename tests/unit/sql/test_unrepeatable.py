@@ -47,6 +47,8 @@ MEDIAN = "(SELECT * FROM t MATCH_RECOGNIZE (ORDER BY s MEASURES FIRST(s) AS s, m
     "table, named",
     [
         ("(SELECT * FROM t WHERE Rand() < 0.5)", "Rand"), ("(SELECT s, `uuid` () AS u FROM t)", "uuid"), ("t TABLESAMPLE (5 PERCENT)", "TABLESAMPLE"),
+        ("(SELECT s, v AS repeatable FROM t TABLESAMPLE (5 PERCENT))", "TABLESAMPLE"),
+        ("(SELECT * FROM t TABLESAMPLE ((1 + 1) PERCENT) REPEATABLE (1) UNION ALL SELECT * FROM u TABLESAMPLE (5 PERCENT))", "TABLESAMPLE"),
         ("(SELECT * FROM t MATCH_RECOGNIZE (ORDER BY s MEASURES FIRST(s) AS s PATTERN (A) DEFINE A AS rand() < v))", "rand"),
     ],
 )  # fmt: skip

@@ -12,7 +12,9 @@ from decimal import Decimal
 
 import pytest
 
+from sparkcep.clause.parser import parse_clause
 from sparkcep.errors import ClauseError
+from sparkcep.plan.build import make_plan
 from sparkcep.settings import DEFAULT
 from sparkcep.tracing.answers import change
 from sparkcep.tracing.answers import overall as module
@@ -21,9 +23,11 @@ from sparkcep.tracing.answers.explain import Asked, explain
 from sparkcep.tracing.answers.hints import Cast, Totals
 from sparkcep.tracing.answers.overall import overall
 from sparkcep.tracing.answers.values import plain
+from sparkcep.tracing.conditions.question import too_many_orders
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import EVALUATION, Trace
+from sparkcep.tracing.streams.explain_key import check_streamed
 from tests.support.why_examples import EXAMPLES, Example, frozen, question, totals
 
 BY_NAME = {example.name: example for example in EXAMPLES}
@@ -457,8 +461,26 @@ def test_a_long_permute():
     assert explain(missing, Asked((0,))).lines[1:4] == (
         "No match starts here. The run that got farthest took rows 1-9: J I H G F E D C B.", "  It ended at row 10 (t 10). The pattern lets come next:", "    A  e = 'a'  'x' = 'a'  false",
     )  # fmt: skip
-    with pytest.raises(ClauseError, match="a PERMUTE of more than 7 elements with quantifiers or alternatives"):
+    with pytest.raises(ClauseError, match="a PERMUTE of 10 elements with quantifiers or alternatives"):
         question(clause.replace("A, ", "A+, ", 1))
+
+
+@pytest.mark.parametrize(
+    "clause, refused",
+    [
+        ("PATTERN (PERMUTE(A?, B?, C?, D?, E?, F?))", ""), ("PATTERN (PERMUTE(A?, B?, C?, D?, E?, F?, G?))", "7 elements with quantifiers or alternatives"),
+        ("PATTERN (PERMUTE(A, B, C, D, E, F, G, (H | I)))", ""), ("PATTERN (PERMUTE(A, B, C, D, E, F, G, H, (I | J)))", "9 elements with quantifiers or alternatives"),
+        ("EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (PERMUTE(A, B, C, D, E, F, G, H) X)", ""),
+        ("EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (PERMUTE(A, B, C, D, E, F, G, H, I) X)", "9 elements under SKIP TILL"),
+        ("EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (X ~(PERMUTE(A, B, C, D, E, F, G, H, I)) Y)", "9 elements under SKIP TILL"),
+    ],
+)
+def test_orders_that_are_too_many(clause, refused):
+    plan = make_plan(parse_clause(f"ORDER BY t MEASURES 1 AS one {clause}"))
+    assert too_many_orders(plan) == (refused and f"a PERMUTE of {refused}")
+    if refused:
+        with pytest.raises(ClauseError, match=f"the state of a clause with a PERMUTE of {refused} over a stream"):
+            check_streamed(plan)
 
 
 def test_a_variable_that_is_missing_before_the_first_row():
