@@ -132,7 +132,7 @@ def whole_weights(
 def _whole_values(term: Term, columns: dict[str, pa.Array], rows: int, letters: np.ndarray, *, trimmed: bool) -> tuple[np.ndarray, int, np.ndarray]:
     """Returns what each row adds to a term as whole numbers, their decimal places, and which rows have a value.
 
-    The numbers are int64, or Python's integers if one of them does not fit. ``trimmed`` leaves out places that are 0 in all of them.
+    The numbers are int64, or Python's integers if one of them does not fit. ``trimmed`` leaves out places that are 0 in all.
     """
     own = np.ones(rows, dtype=bool)
     own[: len(letters)] = letters & term.mask != 0
