@@ -307,10 +307,9 @@ def integer_division(node: exp.Expr, note: Note) -> exp.Expr:
 
 def rounded_division(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates ``/`` of an engine that divides integers, and rounds a quotient of DECIMALs to the digits of its sides."""
-    divided = integer_division(node, note)
     if {kind(node.this), kind(node.expression)} != {"integer"} and not (is_double(node.this) or is_double(node.expression)):
         note(node, "/ of DECIMALs has only the digits of its sides there (1.0 / 3 is 0.3), and more here; write round(a / b, n) for n digits")
-    return divided
+    return integer_division(node, note)
 
 
 def integer_average(node: exp.Expr, note: Note) -> exp.Expr:
