@@ -87,12 +87,11 @@ def whole_weights(
     may round their sum.
 
     Args:
-        terms: the terms of the score.
-        tree: how they are added.
-        columns: the columns of the rows.
+        terms, tree: the terms of the score, and how they are added.
+        columns: those of the rows.
         variables, rows: how many there are.
-        letters: the variables that each row may be. int64 (rows).
-        precision_loss: whether decimals of more than 38 digits lose digits after the point.
+        letters: the variables of each row, int64 (rows).
+        precision_loss: see :func:`_added`.
         relative: whether all sums of matches may be less by one number. Then the values of a term of kind ``row`` count from the
             smallest one, because each match has one such row. So differences of large values, such as times, are small sums.
         scale: the decimal places; None for the fewest that hold all values.
@@ -100,13 +99,13 @@ def whole_weights(
     types = [term_type(term, columns) for term in terms]
     if any(t.is_float or not t.is_number for t in types):
         return None
-    kept = _kept_places(tree, types, precision_loss)[1]
     found = [_whole_values(term, columns, rows, letters, trimmed=scale is None) for term in terms]
     if scale is None:
         scale = max((places for _, places, _ in found), default=0)
-    if not _holds(tree, types, [_largest(values, places, term.kind) for term, (values, places, _) in zip(terms, found)], precision_loss):
+    added = _added(tree, types, [_largest(values, places, term.kind) for term, (values, places, _) in zip(terms, found)], precision_loss)
+    if added is None:
         return None
-    largest = 0
+    kept, largest = added[1], 0
     out = np.zeros((variables, rows), dtype=np.int64)
     for (mask, _, sign, kind), (values, places, there) in zip(terms, found):
         unit = 10 ** (scale - places)
@@ -154,22 +153,6 @@ def _largest(values: np.ndarray, places: int, kind: str) -> Fraction:
     """Returns an upper bound of the absolute value that a term has in a match."""
     of_row = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     return Fraction(of_row * (1 if kind in ("row", "branch") else len(values)), 10**places)
-
-
-def _holds(tree: tuple, types: list[Type], largest: list[Fraction], precision_loss: bool) -> bool:
-    """Returns whether no sum of decimals can overflow its type, where it is NULL without ANSI. ``largest``: see ``_largest``."""
-
-    def bound(part: tuple) -> tuple[Type, Fraction] | None:
-        if part[0] == "leaf":
-            t, most = types[part[1]], largest[part[1]]
-        else:
-            found = [bound(operand) for operand in part[1:]]
-            if None in found:
-                return None
-            t, most = _result_type(part[0], [t for t, _ in found], precision_loss), sum((most for _, most in found), Fraction())
-        return None if t.kind == "decimal" and most >= 10 ** (t.precision - t.scale) else (t, most)
-
-    return bound(tree) is not None
 
 
 def _rows(columns: dict[str, pa.Array]) -> int:
@@ -242,13 +225,26 @@ def _result_type(operation: str, types: Sequence[Type], precision_loss: bool) ->
     return reduce(common_type if operation == "coalesce" else partial(sum_type, precision_loss=precision_loss), types)
 
 
-def _kept_places(tree: tuple, types: list[Type], precision_loss: bool) -> tuple[Type, int]:
-    """Returns the type of a sum of terms of these types, and how many decimal places it keeps: Spark may round its parts."""
+def _added(tree: tuple, types: list[Type], largest: list[Fraction], precision_loss: bool) -> tuple[Type, int, Fraction] | None:
+    """Returns the type of a sum, how many decimal places it keeps, and an upper bound of its absolute value.
+
+    Spark may round parts of the sum. Returns None if a sum of decimals may overflow its type, where it is NULL without ANSI.
+
+    Args:
+        tree: how the terms are added.
+        types, largest: the type of each term, and an upper bound of its absolute value.
+        precision_loss: whether decimals of more than 38 digits lose digits after the point.
+    """
     if tree[0] == "leaf":
-        return types[tree[1]], MAX_DIGITS
-    parts, kept = zip(*(_kept_places(part, types, precision_loss) for part in tree[1:]))
-    t = _result_type(tree[0], parts, precision_loss)
-    return t, min(*kept, t.scale if t.scale < max(part.scale for part in parts) else MAX_DIGITS)
+        t, kept, most = types[tree[1]], MAX_DIGITS, largest[tree[1]]
+    else:
+        found = [_added(part, types, largest, precision_loss) for part in tree[1:]]
+        if None in found:
+            return None
+        parts, places, bounds = zip(*found)
+        t, most = _result_type(tree[0], parts, precision_loss), sum(bounds, Fraction())
+        kept = min(*places, t.scale if t.scale < max(part.scale for part in parts) else MAX_DIGITS)
+    return None if t.kind == "decimal" and most >= 10 ** (t.precision - t.scale) else (t, kept, most)
 
 
 class TypeRangeError(Exception):

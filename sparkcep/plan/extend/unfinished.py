@@ -7,11 +7,8 @@ arrives as an input column with one value in all rows. Without AS OF the rewrite
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-
 from sparkcep.clause import nodes, tree
-from sparkcep.clause.tokens import Token, name_of, tokenize
+from sparkcep.clause.tokens import Token, matching, name_of, tokenize
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan.options import MICROS, NUMBER, selection
@@ -115,7 +112,7 @@ def clock_text(plan: Plan, source: str) -> str:
     return f"(SELECT {latest}({texts[shown.order]}) FROM {source})"
 
 
-def check_repeatable(plan: Plan, table: Sequence[Token]) -> None:
+def check_repeatable(plan: Plan, table: list[Token]) -> None:
     """Raises ClauseError if a second read of the input for the clock may give other rows. ``table``: the input's tokens."""
     shown = plan.unfinished
     if shown is not None and dict(plan.inputs).get(CLOCK) == "" and (found := _unrepeatable(table)):
@@ -123,19 +120,13 @@ def check_repeatable(plan: Plan, table: Sequence[Token]) -> None:
         raise ClauseError("UNFINISHED", message, sqlstate=UNSUPPORTED, line=shown.line, column=shown.column, fragment=shown.text)
 
 
-def _unrepeatable(tokens: Sequence[Token]) -> str:
+def _unrepeatable(tokens: list[Token]) -> str:
     """The first random function among the tokens of a query, or its first sample without REPEATABLE; "" without either."""
     calls = [(i, token) for i, token in enumerate(tokens[:-1]) if tokens[i + 1].text == "("]
     random = (name_of(token) for _, token in calls if name_of(token).upper() in RANDOM)
-    samples = (token.text for i, token in calls if token.upper == "TABLESAMPLE" and _behind(tokens, i + 1) != "REPEATABLE")
+    close, words = matching(tokens), [*(token.upper for token in tokens), ""]
+    samples = (token.text for i, token in calls if token.upper == "TABLESAMPLE" and words[close[i + 1] + 1] != "REPEATABLE")
     return next(random, "") or next(samples, "")
-
-
-def _behind(tokens: Sequence[Token], i: int) -> str:
-    """The word after the parentheses that token ``i`` opens, "" at the end."""
-    depths = itertools.accumulate({"(": 1, ")": -1}.get(token.text, 0) for token in tokens[i:])
-    close = next((i + k for k, depth in enumerate(depths) if not depth), len(tokens))
-    return tokens[close + 1].upper if close + 1 < len(tokens) else ""
 
 
 def unread_clock(plan: Plan) -> ClauseError:
