@@ -87,9 +87,7 @@ def whole_weights(
     may round their sum.
 
     Args:
-        terms, tree: the terms of the score, and how they are added.
-        columns: those of the rows.
-        variables, rows: how many there are.
+        tree: how the terms are added.
         letters: the variables of each row, int64 (rows).
         precision_loss: see :func:`_added`.
         relative: whether all sums of matches may be less by one number. Then the values of a term of kind ``row`` count from the
