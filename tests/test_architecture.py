@@ -516,8 +516,8 @@ def test_a_long_line_of_prose_is_found():
 JVM = PACKAGE / "spark" / "jvm"
 # Packages of org.sparkcep, lower first: each imports only packages before it. The extension itself is above all. Versions have the
 # classes that differ between versions of Spark.
-JAVA = ["catalyst", "errors", "rewriter", "parse", "functions", "budget", "stream", "aggregate", "blocks", "exchange", "batch", "versions", "stream.exec", ""]
-SPARKS_OWN = "org.apache.spark.sql.execution.python.streaming"  # signatures for compilation only
+JAVA = ["catalyst", "errors", "rewriter", "parse", "functions", "budget", "stream", "aggregate", "blocks", "exchange.shuffle", "exchange", "batch", "versions", "stream.exec", ""]
+SPARKS_OWN = "org.apache.spark."  # signatures for compilation only
 _OURS = re.compile(r"^import (?:static )?org\.sparkcep\.((?:[a-z]\w*\.)*)[A-Z]", re.MULTILINE)
 _FULL = re.compile(r"(?<![\w.\"])org\.sparkcep\.((?:[a-z]\w*\.)*)[A-Z]")
 
@@ -525,7 +525,7 @@ _FULL = re.compile(r"(?<![\w.\"])org\.sparkcep\.((?:[a-z]\w*\.)*)[A-Z]")
 def java_package(source: str) -> str:
     """The package below org.sparkcep; "stubs" for signatures of Spark's own classes."""
     name = source.partition(";")[0].removeprefix("package ")
-    return "stubs" if name == SPARKS_OWN else name.removeprefix("org.sparkcep").removeprefix(".")
+    return "stubs" if name.startswith(SPARKS_OWN) else name.removeprefix("org.sparkcep").removeprefix(".")
 
 
 def java_imports(source: str) -> set[str]:
@@ -548,7 +548,7 @@ def test_java_packages_import_lower_ones():
 
 def test_java_classes_lie_in_the_folder_of_their_package():
     for path, source in java_sources().items():
-        folder = re.sub(r"^versions/\d+\.\d+/", "versions/", path).rpartition("/")[0]
+        folder = re.sub(r"^(versions|stubs)/(\d+\.\d+|exchange|stream)/", r"\1/", path).rpartition("/")[0]
         assert java_package(source) == folder.replace("/", "."), path
 
 

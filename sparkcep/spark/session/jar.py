@@ -69,10 +69,11 @@ def _is_whole(jar: Path) -> bool:
         return False
 
 
-# Folders that are compiled separately. ``_STUBS``: signatures of Spark's own stream operator. ``_OPERATOR``: the stream operator,
-# compiled against the stubs. ``_VERSIONS``: classes that differ between Spark versions, and the calls that each must have; compiled
-# against Spark.
-_STUBS, _OPERATOR, _VERSIONS = "stubs", "stream/exec", "versions"
+# Folders that are compiled separately. ``_EXCHANGE`` and ``_OPERATOR`` have a subclass of Spark's exchange and the stream operator.
+# They are compiled against stubs, which are signatures of Spark's own classes. ``_VERSIONS``: classes that differ between Spark
+# versions, and the calls that each must have; compiled against Spark.
+_EXCHANGE_STUBS, _EXCHANGE = "stubs/exchange", "exchange/shuffle"
+_OPERATOR_STUBS, _OPERATOR, _VERSIONS = "stubs/stream", "stream/exec", "versions"
 
 
 def _sources(jars: Path) -> dict[str, str]:
@@ -97,7 +98,7 @@ def _files(folder: Traversable, head: str, without: set[str]) -> Iterator[tuple[
 def _part(name: str) -> str:
     """Returns the separately compiled folder that a file is in; "" for all other files."""
     folder = name.rpartition("/")[0]
-    return folder if folder in (_STUBS, _OPERATOR, _VERSIONS) else ""
+    return folder if folder in (_EXCHANGE_STUBS, _EXCHANGE, _OPERATOR_STUBS, _OPERATOR, _VERSIONS) else ""
 
 
 def _until(versions: list[str], jars: Path) -> list[str]:
@@ -141,7 +142,7 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
         raise NoCompilerError(f"the Java compiler (javac) is missing, only a Java runtime was found. {advice}")
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
-            classes, stubs = Path(work, "classes"), Path(work, "stub classes")
+            classes, exchange, stubs = Path(work, "classes"), Path(work, "exchange classes"), Path(work, "stub classes")
             for name, text in sources.items():
                 Path(work, name).parent.mkdir(parents=True, exist_ok=True)
                 Path(work, name).write_text(text, encoding="utf-8")
@@ -156,13 +157,13 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 return f"{done.stdout}{done.stderr}" if done.returncode else ""
 
-            if failed := compiled("", classes):
+            if failed := compiled(_EXCHANGE_STUBS, exchange) or compiled(_EXCHANGE, classes, exchange) or compiled("", classes, classes):
                 raise JvmBuildError(f"{javac} failed:\n{failed}")
             # The signatures of Spark's own stream classes are known for some versions only. If compiling against them fails, all
             # stream classes are left out together.
             streams = Path(work, "stream classes")
             if failed := (
-                compiled(_VERSIONS, streams, classes) or compiled(_STUBS, stubs) or compiled(_OPERATOR, streams, stubs, classes, streams)
+                compiled(_VERSIONS, streams, classes) or compiled(_OPERATOR_STUBS, stubs) or compiled(_OPERATOR, streams, stubs, classes, streams)
             ):  # fmt: skip
                 log.info("sparkcep does not support the streams of this Spark version: %s", failed)
             else:

@@ -466,6 +466,17 @@ def test_a_cached_input_and_a_join_below(exchanged):
         exchanged.sql("UNCACHE TABLE of_types")
 
 
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_blocks_have_no_checksums(exchanged, adaptive):
+    """Two runs of a task may make other blocks of the same rows. The rows of an exchange below have Spark's checksums."""
+    with configured(exchanged, {"spark.sql.adaptive.enabled": adaptive}):
+        made = exchanged.sql(f"SELECT `int`, place FROM {clause('PARTITION BY `int`', 'id', '(SELECT id, max(`int`) AS `int` FROM of_types GROUP BY id)')}")
+        made.collect()
+        found = [node for _, node in nodes(made._jdf.queryExecution().executedPlan()) if node.nodeName() == "Exchange"]
+        checked = {node.getClass().getSimpleName(): len(node.shuffleDependency().rowBasedChecksums()) > 0 for node in found}
+    assert checked == {"BlockShuffle": False, "ShuffleExchangeExec": True}
+
+
 def test_wide_rows_are_exchanged_one_by_one(exchanged):
     columns = ", ".join(f"id + {i} AS c{i}" for i in range(80))
     exchanged.sql(f"CREATE OR REPLACE TEMP VIEW wide AS SELECT id, {columns} FROM range(20)")

@@ -103,6 +103,14 @@ def said(process: subprocess.Popen, seconds: float = 900) -> tuple[dict, str]:
     return json.loads(out.splitlines()[-1]), log
 
 
+def remove_logs(application: str) -> None:
+    """Removes the folder where the executors of a local cluster ran."""
+    logs = Path(find_spark_home(), "work")
+    shutil.rmtree(logs / application, ignore_errors=True)
+    if logs.is_dir() and not list(logs.iterdir()):
+        logs.rmdir()
+
+
 def test_workers_that_are_not_used_again_and_batches_of_any_size(tmp_path):
     program = '''
 spark = start(spark__python__worker__reuse="false")
@@ -192,12 +200,55 @@ out["application"] = mine
 print(json.dumps(out))
 '''
     out, _ = said(application(tmp_path, program))
-    logs = Path(find_spark_home(), "work")  # where the executors of such a cluster run
-    shutil.rmtree(logs / out.pop("application"), ignore_errors=True)
-    if logs.is_dir() and not list(logs.iterdir()):
-        logs.rmdir()
+    remove_logs(out.pop("application"))
     assert out.pop("totals") == [[600, 600, out["matches"]]] and out.pop("matches") > 500
     assert out == {"before": True, "executors": 2, "while": [[True, True, True]], "after": True, "gone": True}
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_a_lost_executor_above_an_aggregate(tmp_path, adaptive):
+    """An executor is killed with its blocks and with rows of an aggregate. They come in another order to a task that runs again."""
+    program = '''
+spark = start("local-cluster[2,1,1024]", spark__executor__memory="600m", spark__task__maxFailures="8", spark__sql__shuffle__partitions="8",
+              spark__sql__adaptive__enabled="ADAPTIVE", spark__sql__adaptive__coalescePartitions__enabled="false")
+def slow(k):
+    time.sleep(0.3)
+    with open(called, "a") as file:
+        file.write(".")
+    return k
+
+called = os.path.abspath("called")
+spark.udf.register("slow", slow, "bigint")
+spark.sql("CREATE TEMP VIEW g AS SELECT id % 40 AS k, id % 4001 AS t, sum(id) AS v FROM range(0, 400000, 1, 6) GROUP BY id % 40, id % 4001")
+each = "SELECT k, sum(n) AS n, sum(f) AS f, count(*) AS m FROM g MATCH_RECOGNIZE (PARTITION BY k ORDER BY t MEASURES count(*) AS n, FIRST(t) AS f PATTERN (A B*) DEFINE B AS v > PREV(v)) GROUP BY k"
+mine = spark.sparkContext.applicationId
+before = sorted(map(tuple, spark.sql(each).collect()))
+
+def executors():
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line and f"--app-id {mine}" in line]
+
+found = []
+def ask():
+    try:
+        found.append(sorted(map(tuple, spark.sql(f"SELECT slow(k), n, f, m FROM ({each})").collect())) == before)
+    except Exception as error:
+        found.append(str(error))
+
+asking = threading.Thread(target=ask)
+asking.start()
+while asking.is_alive() and not (os.path.exists(called) and os.path.getsize(called) > 12):
+    time.sleep(0.1)
+killed = executors()[0]
+os.kill(killed, signal.SIGKILL)
+asking.join()
+gone = killed not in executors()
+spark.stop()
+print(json.dumps({"before": len(before), "found": found, "gone": gone, "application": mine}))
+'''
+    out, _ = said(application(tmp_path, program.replace("ADAPTIVE", adaptive)))
+    remove_logs(out.pop("application"))
+    assert out == {"before": 40, "found": [True], "gone": True}
 
 
 def test_two_applications_without_kernels_and_without_a_home_that_can_be_written(tmp_path):

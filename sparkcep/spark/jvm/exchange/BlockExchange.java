@@ -50,6 +50,7 @@ import org.sparkcep.catalyst.ExtensionJar;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Replacement;
 import org.sparkcep.catalyst.Scala;
+import org.sparkcep.exchange.shuffle.BlockShuffle;
 import org.sparkcep.functions.Call;
 import org.sparkcep.functions.Shipment;
 import org.sparkcep.rewriter.Configured;
@@ -109,7 +110,7 @@ public final class BlockExchange extends Rule<SparkPlan> {
         ? SinglePartition$.MODULE$
         : new HashPartitioning(Scala.seq(List.<Expression>of((Expression) output.get(0))), partitions);
     SparkPlan exchange = linked(
-        (SparkPlan) Reflection.construct(ShuffleExchangeExec.class.getName(), by, made, below.exchange().shuffleOrigin(), advisory(below.exchange())), node);
+        BlockShuffle.of((ShuffleExchangeExec) Reflection.construct(ShuffleExchangeExec.class.getName(), by, made, below.exchange().shuffleOrigin(), advisory(below.exchange()))), node);
     SparkPlan keyed = linked(new KeyedBlocks(Scala.seq(below.keys()), exchange), node);
     return linked(new SearchBlocksExec((MapInArrowExec) operator.withNewChildren(Scala.seq(List.of(keyed))), keyed), node);
   }
