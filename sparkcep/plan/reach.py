@@ -96,6 +96,9 @@ def _ahead(plan: Plan) -> int:
         # A row that hides a match, or that a run must not skip, matters as soon as the next row is taken.
         after = min(after, 1) if scattered or condition.variable in negated else after
         found.append(looks_ahead(pattern, condition, len(plan.variables)) - after)
+        if condition.variable in negated or has(pattern, "and"):  # FIRST and LAST of other variables may be rows after the candidate
+            navigations = (part for tree in condition.trees for part in walk(tree) if part[0] in ("nav", "cls") and part.which != "cur")
+            found += [part.physical - _after(pattern, within, part.which, part.mask, part.logical) for part in navigations if part.mask != 1 << condition.variable]
     if plan.unfinished is not None:  # an unfinished match may end with any of its rows
         return max([0, *found, *(spec.physical for _, spec in plan.leaves if spec.kind == "nav")])
     found += [spec.physical - _after(pattern, within, spec.which, spec.mask, spec.logical) for _, spec in plan.leaves if spec.kind == "nav"]

@@ -229,6 +229,23 @@ def test_rows_before_a_match_are_kept_where_prev_looks_there(measure, pattern, d
     assert Reach.of(make_plan(parse_clause(text))).back == rows
 
 
+@pytest.mark.parametrize(
+    ("pattern", "define", "rows"),
+    [
+        ("A ~M B", "M AS v > NEXT(FIRST(B.v))", 1),  # the finished match's B, which comes after M
+        ("A ~M B C", "M AS v > NEXT(FIRST(B.v))", 0),
+        ("A ~M B C", "M AS v > NEXT(FIRST(B.v), 3)", 2),
+        ("A ~M B", "M AS v > NEXT(v)", 0),
+        ("A ~M B", "M AS v > NEXT(M.v, 2)", 1),
+        ("A & B", "A AS v > NEXT(FIRST(B.v), 2)", 2),
+        ("A B & C", "A AS v > NEXT(A.v)", 0),
+    ],
+)
+def test_rows_ahead_of_conditions_that_see_the_finished_match(pattern, define, rows):
+    text = f"PARTITION BY k ORDER BY ts MEASURES count(*) AS m EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN ({pattern}) WINDOW 5 ROWS DEFINE {define}"
+    assert Reach.of(make_plan(parse_clause(text))).ahead == rows
+
+
 def test_what_is_kept_and_warned_of():
     plan = make_plan(parse_clause(BEFORE.replace("PREV(FIRST(x), 2)", "PREV(FIRST(x), 2) + NEXT(LAST(x), 3)").replace("WINDOW INTERVAL '5' SECOND", "WINDOW 7 ROWS")))
     assert "the last 5 rows, which PREV and NEXT read, indefinitely" in kept(plan)
