@@ -69,20 +69,21 @@ def _is_whole(jar: Path) -> bool:
         return False
 
 
-# Folders that are compiled separately. ``_EXCHANGE`` and ``_OPERATOR`` have a subclass of Spark's exchange and the stream operator.
-# They are compiled against stubs, which are signatures of Spark's own classes. ``_VERSIONS``: classes that differ between Spark
-# versions, and the calls that each must have; compiled against Spark.
-_EXCHANGE_STUBS, _EXCHANGE = "stubs/exchange", "exchange/shuffle"
-_OPERATOR_STUBS, _OPERATOR, _VERSIONS = "stubs/stream", "stream/exec", "versions"
+# Folders that are compiled separately. ``_EXCHANGE`` and ``_OPERATOR`` have a subclass of Spark's exchange and the stream operator,
+# with stubs, which are signatures of the Spark classes that they extend. ``_VERSIONS``: classes that differ between Spark versions,
+# and the calls that each must have; compiled against Spark.
+_EXCHANGE, _OPERATOR, _VERSIONS = ("exchange/shuffle", "stubs/exchange"), ("stream/exec", "stubs/stream"), ("versions",)
+_OWN = Path("org", "sparkcep")  # of a folder of classes, without those of stubs
 
 
 def _sources(jars: Path) -> dict[str, str]:
     """Returns the names and texts of the Java files for a Spark. The files in folders have the folder in their name."""
     root = resources.files("sparkcep.spark.jvm")
-    versions = [f.name for f in (root / _VERSIONS).iterdir() if f.is_dir()]
-    found = dict(_files(root, "", {f"{_VERSIONS}/{version}/" for version in versions}))
+    (folder,) = _VERSIONS
+    versions = [f.name for f in (root / folder).iterdir() if f.is_dir()]
+    found = dict(_files(root, "", {f"{folder}/{version}/" for version in versions}))
     for version in _until(versions, jars):  # a class of an earlier version applies until a later version replaces it
-        found.update(_files(root / _VERSIONS / version, f"{_VERSIONS}/", set()))
+        found.update(_files(root / folder / version, f"{folder}/", set()))
     return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
@@ -95,10 +96,10 @@ def _files(folder: Traversable, head: str, without: set[str]) -> Iterator[tuple[
             yield from _files(f, inside, without)
 
 
-def _part(name: str) -> str:
-    """Returns the separately compiled folder that a file is in; "" for all other files."""
+def _part(name: str) -> tuple[str, ...]:
+    """Returns the separately compiled folders to which a file belongs; () for all other files."""
     folder = name.rpartition("/")[0]
-    return folder if folder in (_EXCHANGE_STUBS, _EXCHANGE, _OPERATOR_STUBS, _OPERATOR, _VERSIONS) else ""
+    return next((part for part in (_EXCHANGE, _OPERATOR, _VERSIONS) if folder in part), ())
 
 
 def _until(versions: list[str], jars: Path) -> list[str]:
@@ -142,12 +143,12 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
         raise NoCompilerError(f"the Java compiler (javac) is missing, only a Java runtime was found. {advice}")
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
-            classes, exchange, stubs = Path(work, "classes"), Path(work, "exchange classes"), Path(work, "stub classes")
+            classes, exchange, streams = Path(work, "classes"), Path(work, "exchange classes"), Path(work, "stream classes")
             for name, text in sources.items():
                 Path(work, name).parent.mkdir(parents=True, exist_ok=True)
                 Path(work, name).write_text(text, encoding="utf-8")
 
-            def compiled(part: str, to: Path, *more: Path) -> str:
+            def compiled(part: tuple[str, ...], to: Path, *more: Path) -> str:
                 """Compiles the files of a part (:func:`_part`). Returns the compiler's output if it failed, else ""."""
                 files = [str(Path(work, name)) for name in sources if _part(name) == part]
                 command = [
@@ -157,17 +158,17 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 return f"{done.stdout}{done.stderr}" if done.returncode else ""
 
-            if failed := compiled(_EXCHANGE_STUBS, exchange) or compiled(_EXCHANGE, classes, exchange) or compiled("", classes, classes):
+            if failed := compiled(_EXCHANGE, exchange):
+                raise JvmBuildError(f"{javac} failed:\n{failed}")
+            shutil.copytree(exchange / _OWN, classes / _OWN)
+            if failed := compiled((), classes, classes):
                 raise JvmBuildError(f"{javac} failed:\n{failed}")
             # The signatures of Spark's own stream classes are known for some versions only. If compiling against them fails, all
             # stream classes are left out together.
-            streams = Path(work, "stream classes")
-            if failed := (
-                compiled(_VERSIONS, streams, classes) or compiled(_OPERATOR_STUBS, stubs) or compiled(_OPERATOR, streams, stubs, classes, streams)
-            ):  # fmt: skip
+            if failed := compiled(_VERSIONS, streams, classes) or compiled(_OPERATOR, streams, streams, classes):
                 log.info("sparkcep does not support the streams of this Spark version: %s", failed)
             else:
-                shutil.copytree(streams, classes, dirs_exist_ok=True)
+                shutil.copytree(streams / _OWN, classes / _OWN, dirs_exist_ok=True)
             content = io.BytesIO()
             with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n\n")

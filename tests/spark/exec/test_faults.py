@@ -72,6 +72,11 @@ def found(spark, keys, all_rows=False):
     query = clause(keys, "ALL ROWS PER MATCH" if all_rows else "")
     return sorted(tuple(r) for r in spark.sql(f"SELECT {'k, id, m, f, n' if all_rows else '*'} FROM ({query})").collect())
 
+def executors(spark):
+    mine = spark.sparkContext.applicationId
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line and f"--app-id {mine}" in line]
+
 def right(spark, keys=7):
     return all(found(spark, keys, all_rows) == runs(keys, all_rows) for all_rows in (False, True))
 '''
@@ -180,21 +185,17 @@ out["matches"] = len(checked.collect())
 out["totals"] = [[one.checks, one.rows, one.matches] for one in sparkcep.budget_totals(checked)]
 mine = spark.sparkContext.applicationId
 
-def executors():
-    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line and f"--app-id {mine}" in line]
-
-out["executors"] = len(executors())
+out["executors"] = len(executors(spark))
 rows = []
 asking = threading.Thread(target=lambda: rows.append([right(spark, k) for k in (3, 5, 8)]))
 asking.start()
 time.sleep(1.0)
-lost = executors()[0]
+lost = executors(spark)[0]
 os.kill(lost, signal.SIGKILL)
 asking.join()
 out["while"] = rows
 out["after"] = right(spark, 9)
-out["gone"] = lost not in executors()
+out["gone"] = lost not in executors(spark)
 spark.stop()
 out["application"] = mine
 print(json.dumps(out))
@@ -224,10 +225,6 @@ each = "SELECT k, sum(n) AS n, sum(f) AS f, count(*) AS m FROM g MATCH_RECOGNIZE
 mine = spark.sparkContext.applicationId
 before = sorted(map(tuple, spark.sql(each).collect()))
 
-def executors():
-    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line and f"--app-id {mine}" in line]
-
 found = []
 def ask():
     try:
@@ -239,10 +236,10 @@ asking = threading.Thread(target=ask)
 asking.start()
 while asking.is_alive() and not (os.path.exists(called) and os.path.getsize(called) > 12):
     time.sleep(0.1)
-killed = executors()[0]
+killed = executors(spark)[0]
 os.kill(killed, signal.SIGKILL)
 asking.join()
-gone = killed not in executors()
+gone = killed not in executors(spark)
 spark.stop()
 print(json.dumps({"before": len(before), "found": found, "gone": gone, "application": mine}))
 '''
