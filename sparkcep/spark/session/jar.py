@@ -144,6 +144,7 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
     try:
         with tempfile.TemporaryDirectory(dir=jar.parent) as work:
             classes, exchange, streams = Path(work, "classes"), Path(work, "exchange classes"), Path(work, "stream classes")
+            (exchange / _OWN).mkdir(parents=True)
             for name, text in sources.items():
                 Path(work, name).parent.mkdir(parents=True, exist_ok=True)
                 Path(work, name).write_text(text, encoding="utf-8")
@@ -151,6 +152,8 @@ def _compile(sources: dict[str, str], jars: Path, jar: Path, java_home: str | No
             def compiled(part: tuple[str, ...], to: Path, *more: Path) -> str:
                 """Compiles the files of a part (:func:`_part`). Returns the compiler's output if it failed, else ""."""
                 files = [str(Path(work, name)) for name in sources if _part(name) == part]
+                if not files:
+                    return ""
                 command = [
                     str(javac), "--release", _RELEASE, "-encoding", "UTF-8", "-proc:none", "-nowarn",
                     "-cp", os.pathsep.join([*map(str, more), str(jars / "*")]), "-d", str(to), *files,
