@@ -320,10 +320,9 @@ class ConditionSplitter:
         special = Row("special") in rows
         if not special and len(rows) <= 1:
             row = next(iter(rows), Row("cur"))
-            if row == Row("cur"):
-                literal = literal_tree(expr)
-                return literal or self._checked(expr, self._cur_text(expr, variable), lambda column: records.Here("col", column))
-            if self._strict(expr):
+            if row == Row("cur") and (literal := literal_tree(expr)) is not None:
+                return literal
+            if row == Row("cur") or self._strict(expr):
                 return self._checked(expr, self._cur_text(expr, variable), lambda column: self._at(row, column, None))
         before, chosen = (dict(self._ordered), self.inputs.mark(), dict(self._failing)), self._by_labels
         native = self._native(expr, variable)
@@ -435,7 +434,9 @@ class ConditionSplitter:
             for leaf in leaves
         )
 
-    def _at(self, row: Row, column: str, absent: str | None) -> records.Near | records.At:
+    def _at(self, row: Row, column: str, absent: str | None) -> records.Here | records.Near | records.At:
+        if row == Row("cur"):
+            return records.Here("col", column)
         if row.which == "cur":
             return records.Near("off", column, row.physical, absent)
         return records.At("nav", row.which, row.mask, row.logical, row.physical, column, absent)
@@ -541,8 +542,7 @@ class ConditionSplitter:
         if op == "bin" and expr.value in _BINARY:
             return ("call", expr.value.lower(), low(args[0]), low(args[1]))
         if op == "between":
-            x, a, b = map(low, args)
-            return _negate(expr, ("call", "and", ("call", ">=", x, a), ("call", "<=", x, b)))
+            return _negate(expr, ("call", "and", self._bounded(expr, ">=", args[1], variable), self._bounded(expr, "<=", args[2], variable)))
         if op == "in" and expr.value is None:
             return _negate(expr, _in(low(args[0]), [low(a) for a in args[1:]]))
         if op == "is":
@@ -558,6 +558,17 @@ class ConditionSplitter:
         if op == "call":
             return self._call(expr, variable, low)
         return None
+
+    def _bounded(self, between: Expr, operator: str, bound: Expr, variable: int):
+        """A comparison of BETWEEN with one of its bounds. Only Spark converts a string or a parameter to the type of the other side."""
+        value = between.args[0]
+        test = replace(between, op="bin", value=operator, args=(value, bound), flags=frozenset())
+        rows = self._rows(test, variable)
+        row = next(iter(rows), Row("cur"))
+        if len(rows) == 1 and row != Row("special") and (row == Row("cur") or self._strict(test)) and any(_is_given(side) for side in test.args):
+            text = f"({self._cur_text(value, variable)}) {operator} ({self._cur_text(bound, variable)})"
+            return self._checked(test, text, lambda column: self._at(row, column, None))
+        return ("call", operator, self._lower(value, variable), self._lower(bound, variable))
 
     def _case(self, expr: Expr, low):
         args = list(expr.args)
@@ -626,7 +637,7 @@ class ConditionSplitter:
             row = next(iter(rows))
             date = replace(expr, op="cast", value="DATE", args=(expr,), flags=frozenset())
             text = f"CAST(date_add({self._cur_text(expr, variable)}, 0) AS DATE)"  # accepts exactly the types that datediff casts
-            return self._checked(date, text, lambda column: records.Here("col", column) if row == Row("cur") else self._at(row, column, None))
+            return self._checked(date, text, lambda column: self._at(row, column, None))
         return self._lower(expr, variable)
 
     def _prior(self, expr: Expr, variable: int):
@@ -998,6 +1009,12 @@ def _text(expr: Expr) -> str | None:
     """The value of a plain string literal."""
     literal = literal_tree(expr.bare())
     return literal.text if literal is not None and literal.type == "string" else None
+
+
+def _is_given(expr: Expr) -> bool:
+    """Whether an expression is a string literal, or a parameter of the statement."""
+    expr = expr.bare()
+    return expr.op == "lit" and str(expr.value)[0] in "'\":?"
 
 
 def _splits(whole: str, joint: str, names: list[str]) -> list[tuple[str, ...]] | None:
