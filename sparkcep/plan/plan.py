@@ -157,27 +157,7 @@ class Plan:
 
     def moved(self, to: Callable[[int, int], tuple[int, int]]) -> Plan:
         """The plan with all places moved: ``to`` maps line and column."""
-
-        def at(record):
-            line, column = to(record.line, record.column)
-            return record._replace(line=line, column=column)
-
-        ranking = self.ranking
-        if ranking is not None and ranking.place:
-            ranking = ranking._replace(place=at(ranking.place))
-        skip = self.skip._replace(place=at(self.skip.place)) if self.skip.place is not None else self.skip
-        windows = tuple(at(window) if window.line else window for window in self.windows)
-        automaton = self.automaton
-        if automaton is not None:
-            automaton = automaton._replace(registers=tuple(map(at, automaton.registers)), arcs=tuple(map(at, automaton.arcs)), parameters=tuple(map(at, automaton.parameters)))
-        changes = self.changes
-        if changes is not None:
-            line, column = to(changes.line, changes.column_at)
-            changes = changes._replace(line=line, column_at=column, size=at(changes.size) if changes.size is not None else None)
-        return replace(
-            self, automaton=automaton, unfinished=self.unfinished and at(self.unfinished), changes=changes, arcs=self.arcs and at(self.arcs), place=self.place and at(self.place), places=tuple(map(at, self.places)),
-            leaf_places=tuple(map(at, self.leaf_places)), failing=tuple(map(at, self.failing)), skip=skip, windows=windows, ranking=ranking, words=tuple(map(at, self.words)),
-        )
+        return replace(self, **{f.name: _moved(getattr(self, f.name), to) for f in fields(self)})
 
     def ranked_by_engine(self) -> Plan:
         """The plan with ranks computed by the engine, without the leaves that Spark would rank by."""
@@ -238,3 +218,18 @@ class Plan:
             outputs=outputs, words=(), prefilter=(), candidates=(), near=False, arrays=(), aggregates=(), over_arrays=(), ranking=ranking,
             arcs=self.arcs and self.arcs._replace(table="", arrival=()), changes=self.changes and self.changes._replace(came=()),
         )
+
+
+def _moved(value: object, to: Callable[[int, int], tuple[int, int]]) -> object:
+    """A part of a plan with the places in it moved. A record without a place has line 0."""
+    if not isinstance(value, tuple):
+        return value
+    parts = [_moved(part, to) for part in value]
+    names = getattr(value, "_fields", None)
+    if names is None:
+        return tuple(parts)
+    record = type(value)(*parts)
+    if not getattr(record, "line", 0):
+        return record
+    column = "column_at" if "column_at" in names else "column"
+    return record._replace(**dict(zip(("line", column), to(record.line, getattr(record, column)))))

@@ -23,6 +23,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_between, parse_clause, sizes_between
@@ -261,6 +262,18 @@ class _Piece:
     sql: str
 
 
+class _Table(NamedTuple):
+    """The table that a clause reads: its place and that of the clause, its SQL, and the names that may qualify its columns.
+
+    ``moved`` maps lines and columns of a clause in a string to the statement. It is None for other clauses.
+    """
+
+    origin: Origin
+    source: str
+    qualifiers: frozenset[str]
+    moved: Callable[[int, int], tuple[int, int]] | None = None
+
+
 class _Rewriter:
     def __init__(self, text: str, settings: Settings, months: tuple[Months | None, ...], choose: Chooser | None, frames: Framer | None) -> None:
         self.text = text
@@ -298,40 +311,34 @@ class _Rewriter:
         close = self.statement.closing(i)
         self._check_recursion(start, i, i)
         clause = parse_between(self.text, self.tokens, i + 1, close, columns=self.settings.columns, parameters=self.settings.parameters)
-        self._replace(clause, start, i, self.tokens[close].end)
+        begin, end = self.tokens[start].start, self.tokens[i - 1].end
+        origin = Origin(Span(begin, self.tokens[close].end), Span(begin, end))
+        self._replace(clause, start, i, _Table(origin, self._assemble(begin, end), table_names(self.tokens, self.close, start, i)))
         return close + 1
 
-    def _replace(
-        self, clause: MatchClause, start: int, stop: int, end: int, table: str | None = None, origin: Origin | None = None,
-        qualifiers: frozenset[str] | None = None, moved: Callable[[int, int], tuple[int, int]] | None = None,
-    ) -> None:
-        """Replaces a clause and its input, tokens ``start`` to before ``stop``, up to offset ``end``.
-
-        The function form passes its ``table`` and ``origin``, and the names of tables that may qualify columns. ``moved`` maps a
-        line and column of the clause's own text to the statement.
-        """
+    def _replace(self, clause: MatchClause, start: int, word: int, table: _Table) -> None:
+        """Replaces a clause and its input, which begin with token ``start``. ``word``: the token that names the clause."""
         if self.in_function:
             message = "Spark cannot run a clause in the body of a SQL function. Create a view of the clause, and select from the view instead of the function"
-            raise self.statement.error(stop, "SQL_FUNCTION", message, UNSUPPORTED)
-        begin = self.tokens[start].start
-        origin = origin or Origin(Span(begin, end), Span(begin, self.tokens[stop - 1].end))
-        qualifiers = table_names(self.tokens, self.close, start, stop) if qualifiers is None else qualifiers
-        plan = make_plan(clause, settings=self.settings, qualifiers=qualifiers)
-        check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
-        if moved is not None:
-            plan = plan.moved(moved)
+            raise self.statement.error(word, "SQL_FUNCTION", message, UNSUPPORTED)
+        origin, source = table.origin, table.source
+        begin = origin.whole.start
+        with self._placed(table.moved):
+            plan = make_plan(clause, settings=self.settings, qualifiers=table.qualifiers)
+            check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
+        if table.moved is not None:
+            plan = plan.moved(table.moved)
         if plan.changes is not None and plan.automaton is None:
             _check_automaton(plan)
         if not plan.repeatable:
             self._check_repeatable(plan, start)
         if plan.ranking and plan.ranking.top:
             plan = _who_ranks(plan, plan.ranking)
-        source = table if table is not None else self._assemble(begin, self.tokens[stop - 1].end)
         months = self.months[len(self.found)] if len(self.found) < len(self.months) else None
         try:
             frame = self._frame(plan, source, begin, months)
         except ClauseError as error:
-            raise _at_key(error, clause) if moved is None else error from None
+            raise _at_key(error, clause) if table.moved is None else error from None
         filtering = UNFILTERED if frame else self._filtering(plan, source, begin, months)
         slicing = WHOLE if frame else self._slicing(plan, source, begin, months)
         windows = self.settings.windows and frame is None and months is None and slicing.slices is None
@@ -339,7 +346,7 @@ class _Rewriter:
         alone = (self._names(begin) or "") + _input(plan, source, None)
         self.found.append(Rewritten(clause, plan, alone, sql, source, origin, filtering, slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
-        self.pieces.append(_Piece(begin, end, sql))
+        self.pieces.append(_Piece(begin, origin.whole.end, sql))
 
     def _check_repeatable(self, plan: Plan, start: int) -> None:
         """Raises ClauseError if a clause whose rows may differ between two runs is where Spark may run it more than once."""
@@ -442,41 +449,37 @@ class _Rewriter:
         prefix = self._table_arguments(table_close + 1, close - 2)
         # The offset of the clause's text, unless the literal has escapes. Then errors point at the literal.
         begin = literal.start + 1 - len(prefix) if len(literal.text) - 2 == len(text) else None
-        with self._placed(prefix + text, begin, literal.start):
+        moved = functools.partial(self._moved, prefix + text, begin, literal.start)
+        with self._placed(moved):
             clause = parse_clause(prefix + text, self.settings.columns)
         inner = self.tokens[i + 4 : table_close]
         inside = self._rewritten(inner[0].start, inner[-1].end)
         is_query = inner[0].kind == WORD and inner[0].upper in ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
         source = f"({inside})" if is_query else inside
-        with self._placed(prefix + text, begin, literal.start):
-            whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
-            origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
-            moved = functools.partial(self._moved, prefix + text, begin, literal.start)
-            qualifiers = frozenset() if is_query else table_names(self.tokens, self.close, i + 4, table_close)
-            self._replace(clause, i, i + 1, whole.end, source, origin, qualifiers, moved)
+        whole, table = Span(self.tokens[i].start, self.tokens[close].end), Span(inner[0].start, inner[-1].end)
+        origin = Origin(whole, table, begin, Span(literal.start, literal.end), lead=int(is_query))
+        qualifiers = frozenset() if is_query else table_names(self.tokens, self.close, i + 4, table_close)
+        self._replace(clause, i, i, _Table(origin, source, qualifiers, moved))
         return close + 1
 
     @contextmanager
-    def _placed(self, text: str, begin: int | None, first: int) -> Iterator[None]:
-        """Moves errors with positions in ``text`` to the statement, where ``text`` begins at ``begin``.
-
-        Positions before ``first`` become ``first``.
-        """
+    def _placed(self, moved: Callable[[int, int], tuple[int, int]] | None) -> Iterator[None]:
+        """Moves errors to the statement. ``moved`` maps their lines and columns; None if these are those of the statement."""
         try:
             yield
         except ClauseError as error:
-            if not error.line:
+            if moved is None or not error.line:
                 raise
-            raise error.moved(*self._moved(text, begin, first, error.line, error.column)) from None
+            raise error.moved(*moved(error.line, error.column)) from None
 
     def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
-        """Maps a position in ``text`` to the statement; see ``_placed``."""
+        """Maps a position in ``text``, which begins at offset ``begin``, to the statement. Positions before ``first`` become ``first``."""
         offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
         return position(self.text, first if begin is None else max(begin + offset, first))
 
     def _rewritten(self, start: int, end: int) -> str:
         """Returns a part of the statement with the clauses inside it rewritten."""
-        with self._placed(self.text[start:end], start, start):
+        with self._placed(functools.partial(self._moved, self.text[start:end], start, start)):
             sql, found = rewrite_all(self.text[start:end], self.settings, frames=self.frames)
         self.found += [replace(one, origin=one.origin.shifted(start)) for one in found]
         return sql

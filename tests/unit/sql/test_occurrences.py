@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sparkcep.errors import ClauseError
+from sparkcep.errors import ClauseError, position
 from sparkcep.sql.rewrite.occurrences import Statement
-from sparkcep.sql.rewrite.rewrite import rewrite
+from sparkcep.sql.rewrite.rewrite import rewrite, rewrite_all
 
 
 def table(text: str) -> str | None:
@@ -176,3 +176,24 @@ def test_function_may_be_a_name(head):
 def test_a_clause_in_a_function(head):
     with pytest.raises(ClauseError, match="SQL_FUNCTION"):
         rewrite(f"{head} RETURN SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES 1 AS n PATTERN (A+))")
+
+
+@pytest.mark.parametrize(
+    ("statement", "fragment"),
+    [
+        ("SELECT *\nFROM {}", "levenshtein(A.k, k) < 2"),
+        ("CREATE FUNCTION f () RETURNS TABLE RETURN SELECT *\nFROM {}", "match_recognize"),
+    ],
+)
+def test_an_error_over_a_clause_in_a_string_is_at_its_place(statement, fragment):
+    clause = "ORDER BY i MEASURES count(*) AS c EVENT SELECTION SKIP TILL ANY MATCH CHANGES IN k PATTERN (A B) DEFINE B AS levenshtein(A.k, k) < 2"
+    statement = statement.format(f"match_recognize(TABLE(t),\n  '{clause}')")
+    with pytest.raises(ClauseError) as caught:
+        rewrite(statement)
+    assert (caught.value.fragment, caught.value.line, caught.value.column) == (fragment, *position(statement, statement.index(fragment)))
+
+
+def test_the_budget_of_a_clause_in_a_string_has_its_place():
+    statement = "SELECT *\nFROM match_recognize(TABLE(t),\n  'ORDER BY i MEASURES count(*) AS c PATTERN (A B) APPROX 1 WINDOW 5 BUDGET 3 CHECKS')"
+    budget = rewrite_all(statement)[1][0].plan.approximate.budget
+    assert (budget.line, budget.column) == position(statement, statement.index("BUDGET"))
