@@ -158,6 +158,11 @@ def ended(statement: str) -> str:
     return statement + ("\n;" if "--" in statement.rpartition("\n")[2] else ";")
 
 
+def is_script(text: str) -> bool:
+    """Whether a statement is a block BEGIN ... END. Raises ClauseError."""
+    return _BLOCK.search(text) is not None and any(place.inside for place in statement_places(tokenize(text)))
+
+
 def statement_spans(text: str) -> list[Span]:
     """The places of the statements of ``text``, see :func:`split_statements`. Raises ClauseError."""
     return _spans_by_tokens(text) if _BLOCK.search(text) else _spans_by_semicolons(text)

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.clause.expressions import NAMED_FUNCTIONS
-from sparkcep.clause.tokens import unquoted
+from sparkcep.clause.tokens import is_script, unquoted
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import unknown
@@ -196,23 +196,28 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     def months() -> tuple[Months | None, ...]:
         return year_month.find_months(name_markers(formatted) if positional else formatted, settings, lambda query: run(query).schema)
 
-    streams = None
+    def rewritten() -> Places | None:
+        if streams is not None:
+            streams.forget()
+        return translated(formatted, settings=settings, named_markers=positional, months=found, choose=Sampler.of(session, settings, run), frames=streams)
+
+    streams, script = None, False
     found: tuple[Months | None, ...] = ()
     try:
         settings = replace(settings_of(session), parameters={f":{name}": value for name, value in bound.items()} if isinstance(bound, dict) else {})
         settings = replace(settings, windows=not (settings.map_in_arrow and _has_extension(session)) and filters_in_windows(session))
         streams = framer(session, settings, run, _has_operator(session))
-        choose = Sampler.of(session, settings, run)
         try:
-            places = translated(formatted, settings=settings, named_markers=positional, choose=choose, frames=streams)
+            places = rewritten()
         except ClauseError as error:
             # For a clause over a stream without the JVM operator, this step builds its DataFrame, so the error occurs here.
             if streams is None or error.error_class != year_month.ERROR_CLASS:
                 raise
             found = months()
-            streams.forget()
-            choose = Sampler.of(session, settings, run)
-            places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
+            places = rewritten()
+        script = places is not None and is_script(formatted)
+        if script and any(found := months()):
+            places = rewritten()
     except ClauseError as error:
         raise ClauseParseException.of(error, formatted) from None
     if places is None:
@@ -260,6 +265,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
         try:
             return placed(places)
         except ClauseError as error:
+            if script:  # its statements before the error have run
+                raise
             named = unquoted(error.fragment).upper() if error.error_class == f"SPARKCEP.{COLUMN_OVERLOOKED}" else ""
             if named in NAMED_FUNCTIONS - settings.columns:
                 settings = replace(settings, columns=settings.columns | {named})  # the column takes precedence over the function
@@ -267,11 +274,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
                 raise
             if error.error_class == year_month.ERROR_CLASS or found:
                 found = months()
-        if streams is not None:
-            streams.forget()
-        choose = Sampler.of(session, settings, run)
         try:
-            places = translated(formatted, settings=settings, named_markers=positional, months=found, choose=choose, frames=streams)
+            places = rewritten()
         except ClauseError as error:
             raise ClauseParseException.of(error, formatted) from None
         assert places is not None

@@ -176,6 +176,20 @@ def test_script(enabled):
     assert rows(enabled.sql(script)) == [("b", 25)]
 
 
+@pytest.mark.further
+def test_a_script_runs_once(enabled):
+    """Another statement that meets a year-month interval, or a column like current_date, is rewritten and run again."""
+    table = "(SELECT sym, ts, make_ym_interval(ts, 0) AS months, ts AS current_date FROM ticks)"
+    enabled.sql("DECLARE OR REPLACE VARIABLE runs INT DEFAULT 0")
+    script = f"BEGIN SET runs = runs + 1; SELECT * FROM {table} MATCH_RECOGNIZE (PARTITION BY sym ORDER BY ts MEASURES LAST({{}}) AS l PATTERN (A+)); END"
+    assert str(enabled.sql(script.format("months")).schema["l"].dataType) == "YearMonthIntervalType(0, 1)"
+    assert enabled.sql("SELECT runs").first() == (1,)
+    with pytest.raises(ClauseError, match="COLUMN_OR_WORD") as caught:
+        enabled.sql(script.format("current_date"))
+    assert caught.value.fragment == "current_date" and enabled.sql("SELECT runs").first() == (2,)
+    assert rows(enabled.sql(script.format("`current_date`"))) == [("a", 2), ("b", 1)]
+
+
 def test_a_permanent_view_may_read_graphs_in_every_session(enabled):
     counted = "count_matches(array(named_struct('position', 0L, 'variable', 'A', 'before_from', NULL, 'before_until', NULL, 'complete', true)))"
     enabled.sql(f"CREATE OR REPLACE VIEW graphs_view AS SELECT {counted} AS n FROM ticks_table LIMIT 1")
