@@ -367,10 +367,12 @@ class Scope:
         if len(masks) > 1:
             for node in self.columns(expr):
                 if node.op == "col" and len(node.value) > 1 and self.mask_of(node.value[0]) is None and without_table(node.value, self.tables) == node.value:
+                    advice, named = self._of_one(what), node.span.of(self.text)
                     raise self.error(
                         node, "MIXED_VARIABLES",
                         f"{node.value[0]} is not a row pattern variable, and {what.value}() cannot mix its columns with those of a variable. "
-                        "The clause cannot use a column of an outer query",
+                        + (f"{advice} if {named} is a field of a column, or a variable of SQL. " if advice else "")
+                        + "The clause cannot use a column of an outer query",
                     )
             message = f"one {what.value}() call names one row pattern variable. {self._of_one(what) or 'Give each variable its own call'}"
             raise self.error(what, "MIXED_VARIABLES", message)
