@@ -61,7 +61,7 @@ class Expr:
     """One node of an expression.
 
     Attributes:
-        op: ``col`` (``value``: tuple of name parts), ``star`` (``A.*``; ``value``: parts before the star), ``lit`` (``value``:
+        op: ``col`` (``value``: tuple of name parts), ``star`` (``A.*``; ``value``: parts before the star; the operand: names after EXCEPT), ``lit`` (``value``:
             source text), ``call`` (``value``: upper-case name), ``bin``/``un`` (``value``: operator), ``and``, ``or``, ``case``,
             ``cast`` (``value``: type text), ``between``, ``in``, ``like``, ``is`` (``value``: the test), ``index``, ``field``
             (``value``: name), ``lambda``, ``interval``, ``subquery``, ``paren``, ``special``.
@@ -491,9 +491,8 @@ class ExpressionParser:
             elif c.at_op(".") and c.peek().kind in (WORD, QUOTED):
                 c.next()
                 node = self._node("field", name_of(c.next()), (node,), start)
-            elif c.at_op(":") and c.peek().kind in (WORD, QUOTED) and not c.at_op("::"):
-                c.next()
-                node = self._node("special", ":" + c.next().text, (node,), start)
+            elif c.at_op(":") and (c.peek().kind in (WORD, QUOTED) or self._at_step(1)):
+                node = self._path(node, start)
             elif c.take_word("COLLATE"):
                 node = self._node("special", "COLLATE " + self._dotted(), (node,), start)
             elif c.at_word("AT", "TIME", "ZONE"):
@@ -501,6 +500,29 @@ class ExpressionParser:
                 node = self._node("special", "AT TIME ZONE", (node, self._primary()), start)
             else:
                 return node
+
+    def _path(self, node: Expr, start: int) -> Expr:
+        """Reads a colon and the path into a VARIANT after it. Spark takes its fields and subscripts only together."""
+        c, at = self.c, self.c.token.start
+        c.next()
+        c.i += 3 if self._at_step(0) else 1
+        while self._at_step(0) or (c.at_op(".") and c.peek().kind in (WORD, QUOTED)):
+            c.i += 3 if self._at_step(0) else 2
+        return self._node("special", c.span(at).of(c.text), (node,), start)
+
+    def _at_step(self, n: int) -> bool:
+        """Whether a subscript of a path comes ``n`` places ahead: a constant, or a star, in brackets."""
+        opening, inside, closing = (self.c.peek(n + k) for k in range(3))
+        return (opening.text, closing.text) == ("[", "]") and (inside.kind in (STRING, NUMBER) or inside.text == "*")
+
+    def _star(self, parts: tuple[str, ...], start: int) -> Expr:
+        """A star that was read, and EXCEPT after it, whose names in parentheses are its operand."""
+        if not self.c.at_word("EXCEPT") or self.c.peek().text != "(":
+            return self._node("star", parts, (), start)
+        self.c.next()
+        begin = self.c.token.start
+        self.skip_parens()
+        return self._node("star", parts, (self._node("names", None, (), begin),), start)
 
     def _dotted(self) -> str:
         c = self.c
@@ -539,7 +561,7 @@ class ExpressionParser:
             c.i += 1 if t.text == "?" else 2
             return self._text("lit", start)
         if c.take_op("*"):
-            return self._node("star", (), (), start)
+            return self._star((), start)
         raise c.expected(EXPRESSION)
 
     def _in_parentheses(self, start: int) -> Expr:
@@ -614,7 +636,7 @@ class ExpressionParser:
                 parts.append(name_of(c.next()))
             elif follow.text == "*" and follow.kind == OP:
                 c.i += 2
-                return self._node("star", tuple(parts), (), start)
+                return self._star(tuple(parts), start)
             else:
                 break
         if c.at_op(".") and c.peek().kind == WORD and c.peek(2).text == "(":
@@ -885,8 +907,8 @@ class ExpressionParser:
             c.expect_op(")", f"to close {first}(")
         elif c.at_op("<") and first in ("ARRAY", "MAP", "STRUCT"):  # after other words it is a comparison
             self._inner_types(first)
-        if first == "TIMESTAMP" and c.at_word("WITHOUT"):
-            c.i += 3
+        if first in ("TIME", "TIMESTAMP"):
+            c.take_word("WITHOUT", "TIME", "ZONE") or c.take_word("WITH", "LOCAL", "TIME", "ZONE")
         if c.take_word("COLLATE"):
             self._dotted()
         return c.span(start).of(c.text)

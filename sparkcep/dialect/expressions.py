@@ -65,7 +65,9 @@ class Reader:
         written = [t for t in tokenize(expr.span.of(self.text)) if t.kind in (WORD, QUOTED)]
         names = [_identifier(t) for t in written]
         if expr.op == "star":
-            return _dotted([*names, exp.Star()]) if names else exp.Star()
+            of, excepted = names[: len(expr.value)], names[len(expr.value) + 1 :]
+            star = exp.Star(except_=excepted) if excepted else exp.Star()
+            return _dotted([*of, star]) if of else star
         if len(names) and names[0].name.lower() in bound:  # a lambda's parameter is not a column
             return exp.Dot.build(names) if len(names) > 1 else names[0]
         return _dotted(names)

@@ -335,7 +335,7 @@ class Scope:
         swaps: dict[Span, str] = {s: text for s, text in fixed.items() if expr.span.holds(s)}
         for node in self.columns_outside(expr, fixed):
             if node.op == "star" and self.qualifier(node) is not None:
-                swaps[node.span] = "*"
+                swaps[node.span] = " EXCEPT ".join(["*", *(names.span.of(self.text) for names in node.args)])
             if node.op != "col":
                 continue
             text = node.span.of(self.text)

@@ -976,7 +976,7 @@ def aggregate_parts(scope: Scope, expr: Expr, inside: tuple[str, ...] = ("CLASSI
     if not args:
         raise scope.error(expr, "AGGREGATE", f"{expr.value} needs an argument, such as {expr.value.lower()}(A.x) or count(*)")
     if args[0].op == "star":
-        if expr.value != "COUNT" or len(args) > 1 or len(args[0].value) > 1:
+        if expr.value != "COUNT" or len(args) > 1 or len(args[0].value) > 1 or args[0].args:
             raise scope.error(expr, "AGGREGATE", f"{expr.value} needs an expression. Only count takes *, as in count(*) or count(A.*)")
         if args[0].value and scope.qualifier(args[0]) is None:
             raise scope.error(args[0], "UNKNOWN_VARIABLE", f"{args[0].value[0]}.*: no row pattern variable or subset has this name{scope.offered(args[0].value[0])}")

@@ -95,6 +95,12 @@ def test_rendering_replaces_columns_and_nothing_else(text):
         ("a AND b AND c", ("and", 3)),
         ("a BETWEEN b AND c AND d", ("and", 2)),
         ("(a AS x, b y, `c` `d`, e)", ("special", 4)),
+        ("v:a[0].b['c']", ("special", 1)),
+        ("v:['a b'][*]::int", ("cast", 1)),
+        ("v:a[b]", ("index", 2)),
+        ("struct(a.* EXCEPT (b, c), d)", ("call", 2)),
+        ("CAST(a AS TIME(3) WITHOUT TIME ZONE)", ("cast", 1)),
+        ("a::TIMESTAMP WITH LOCAL TIME ZONE", ("cast", 1)),
     ],
 )
 def test_precedence(text, structure):
