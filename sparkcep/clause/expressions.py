@@ -61,10 +61,10 @@ class Expr:
     """One node of an expression.
 
     Attributes:
-        op: ``col`` (``value``: tuple of name parts), ``star`` (``A.*``; ``value``: parts before the star; the operand: names after EXCEPT), ``lit`` (``value``:
-            source text), ``call`` (``value``: upper-case name), ``bin``/``un`` (``value``: operator), ``and``, ``or``, ``case``,
-            ``cast`` (``value``: type text), ``between``, ``in``, ``like``, ``is`` (``value``: the test), ``index``, ``field``
-            (``value``: name), ``lambda``, ``interval``, ``subquery``, ``paren``, ``special``.
+        op: ``col`` (``value``: tuple of name parts), ``star`` (``A.*``; ``value``: parts before the star; operand: names after
+            EXCEPT), ``lit`` (``value``: source text), ``call`` (``value``: upper-case name), ``bin``/``un`` (``value``: operator),
+            ``and``, ``or``, ``case``, ``cast`` (``value``: type text), ``between``, ``in``, ``like``, ``is`` (``value``: the test),
+            ``index``, ``field`` (``value``: name), ``lambda``, ``interval``, ``subquery``, ``paren``, ``special``.
         value: see ``op``.
         args: the operands.
         flags: ``distinct``, ``filter`` (the last argument is the filter), ``ordered``, ``named``, ``running``, ``final``,

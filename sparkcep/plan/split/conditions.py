@@ -560,7 +560,7 @@ class ConditionSplitter:
         return None
 
     def _bounded(self, between: Expr, operator: str, bound: Expr, variable: int):
-        """A comparison of BETWEEN with one of its bounds. Only Spark converts a string or a parameter to the type of the other side."""
+        """A comparison of BETWEEN with a bound. Only Spark converts a string or a parameter to the type of the other side."""
         value = between.args[0]
         test = replace(between, op="bin", value=operator, args=(value, bound), flags=frozenset())
         rows = self._rows(test, variable)

@@ -473,7 +473,7 @@ class _Rewriter:
             raise error.moved(*moved(error.line, error.column)) from None
 
     def _moved(self, text: str, begin: int | None, first: int, line: int, column: int) -> tuple[int, int]:
-        """Maps a position in ``text``, which begins at offset ``begin``, to the statement. Positions before ``first`` become ``first``."""
+        """Maps a position in ``text``, which begins at ``begin``, to the statement. Positions before ``first`` become ``first``."""
         offset = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column - 1
         return position(self.text, first if begin is None else max(begin + offset, first))
 
