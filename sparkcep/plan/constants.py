@@ -79,8 +79,8 @@ def is_literal(expr: Expr, text: str) -> bool:
 
 
 def unknown_parameter(expr: Expr, parameters: Parameters = NONE) -> str | None:
-    """The first parameter in the expression without a known value, or None."""
-    return next((str(n.value) for n in expr.walk() if n.op == "lit" and str(n.value)[0] in ":?" and _key(n) not in parameters), None)
+    """The first parameter in the expression whose value is not a known number or length of time, or None."""
+    return next((str(n.value) for n in expr.walk() if n.op == "lit" and str(n.value)[0] in ":?" and _of_value(parameters.get(_key(n))) is None), None)
 
 
 def _key(node: Expr) -> str:
