@@ -225,10 +225,8 @@ def _round_half_up(x, digits):
     if y >= 4503599627370496.0:
         return x
     whole = np.floor(y)
-    up = y - whole >= 0.5
-    if not up and (whole + 0.5) / p == abs(x):
-        up = True  # the text ends in 5, but the product is less than that
-    r = (whole + 1.0 if up else whole) / p
+    # The product is rounded. The quotient is the number whose text ends in 5, and no number below it is rounded up.
+    r = (whole + 1.0 if abs(x) >= (whole + 0.5) / p else whole) / p
     return -r if x < 0 else r
 
 
