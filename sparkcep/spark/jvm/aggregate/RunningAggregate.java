@@ -72,7 +72,10 @@ public final class RunningAggregate extends Expression implements Members, Codeg
       fold = new ElementsFold(elements, variables, (AggregateFunction) function, filter, distinct, once);
     }
     ArrayData given = (ArrayData) leaf.eval(row);
-    int count = given == null ? 0 : given.numElements();
+    if (given == null) { // a punctuation has no measures
+      return null;
+    }
+    int count = given.numElements();
     int marks = 0;
     while (marks < Math.min(2, count) && given.isNullAt(marks)) {
       marks++;
