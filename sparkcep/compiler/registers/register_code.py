@@ -201,7 +201,8 @@ class _Compiler:
             if found == target or found.kind == "null":
                 return plain, plain
             if not _assignable(found, target):
-                raise _at(part, f"a value of type {found} cannot be assigned to {what}, which is {target}; CAST it")
+                instead = "Declare it as DOUBLE, or cast the columns to DECIMAL" if found.is_float and target.kind == "decimal" else "CAST the value"
+                raise _at(part, f"a value of type {found} cannot be assigned to {what}, which is {target}. {instead}")
             at = len(machine.code)
             machine.emit(tree)
             self._converted(found, target)
@@ -246,7 +247,7 @@ class _Place:
 
 def _assignable(found: Type, target: Type) -> bool:
     """Whether INSERT under the ANSI policy assigns one type to the other and the engine computes the conversion."""
-    return found.is_number and target.is_number
+    return found.is_number and target.is_number and not (found.is_float and target.kind == "decimal")
 
 
 def _sql(t: Type) -> str:
