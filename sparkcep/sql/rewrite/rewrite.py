@@ -12,6 +12,8 @@ becomes
 
 The plan, as JSON, is the *name* of a column of NULLs. Spark ships a constant argument with every row. A plan of 1 KB over 2 million
 rows would send 2 GB through the Python worker's socket. A NULL column costs nothing.
+
+The rewriter writes `struct` and `array` in backquotes: after these words Spark reads the operator >> of later text as two others.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ log = logging.getLogger("sparkcep")
 AVERAGE = "average"  # of months: returned as an interval of years and months, rounded half up, as Spark does
 # A user's own aggregate function would turn a whole table into one row. Spark refuses such an aggregate beside columns, and this
 # column adds one. Spark drops the column if nothing reads it.
-_WHOLE = "struct(*) AS __whole"
+_WHOLE = "`struct`(*) AS __whole"
 _RANK = re.compile(rf"\b{RANK}\b")
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
@@ -709,7 +711,7 @@ def _come_and_go(changes: ListChanges, rows: str) -> str:
     comes = f"NOT {changes.emitted} AND NOT ({BEFORE} <=> {changes.start})"
     goes = f"{changes.next_start} <> {changes.start} AND NOT ({AFTER} <=> {changes.next_start})"  # the last window is its own next one
     return (
-        f"(SELECT *, {starts}{ends} FROM {rows} LATERAL VIEW explode(array('retract', 'insert')) __t AS {CHANGE} "
+        f"(SELECT *, {starts}{ends} FROM {rows} LATERAL VIEW explode(`array`('retract', 'insert')) __t AS {CHANGE} "
         f"WHERE IF({CHANGE} = 'insert', {comes}, {goes}))"
     )
 
@@ -749,8 +751,8 @@ def _given_back(name: str, kind: str) -> str:
         return f"transform({quote(name)}, __m -> {_interval_of('__m', kind[6:-1])}) AS {quote(name)}"
     if kind.startswith("rows<"):
         fields = [(f"__m.a{i}", k) for i, k in enumerate(kind[5:-1].split(","))]
-        given = ", ".join(f"{_interval_of(field, k) if k else field} AS {field[4:]}" for field, k in fields)
-        return f"transform({quote(name)}, __m -> struct({given})) AS {quote(name)}"
+        given = ", ".join(f"'{field[4:]}', {_interval_of(field, k) if k else field}" for field, k in fields)
+        return f"transform({quote(name)}, __m -> named_struct({given})) AS {quote(name)}"
     if kind == AVERAGE:
         return f"{_interval_of(f'round({quote(name)})', 'INTERVAL YEAR TO MONTH')} AS {quote(name)}"
     return f"{_interval_of(quote(name), kind)} AS {quote(name)}"
@@ -809,7 +811,7 @@ def _aggregated(plan: Plan, call: str) -> str:
     names = [name for name, _ in plan.arrays]
     kept = _kept_leaves(plan)
     spent = ", ".join(names + [leaf.name for leaf in plan.leaves if leaf.name not in kept])
-    columns = [f"any_value(struct(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
+    columns = [f"any_value(`struct`(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
     numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __row_id FROM {call}"
     spread = f"LATERAL VIEW OUTER posexplode(arrays_zip({', '.join(names)})) __z AS {POSITION}, {ELEMENT}"
     rows = f"SELECT {', '.join(columns)} FROM ({numbered}) AS __t {spread} GROUP BY __row_id"
@@ -871,7 +873,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         computed.append(_WHOLE)
     computed += free_names(plan)
     if plan.arcs is not None and plan.arcs.texts:
-        computed.append(f"struct(*) AS {ROW}")
+        computed.append(f"`struct`(*) AS {ROW}")
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += f" WHERE {needed_rows(plan)}"
