@@ -785,6 +785,8 @@ def match_partitions(
                             # Too much backtracking: the attempt starts over from row s and remembers failures.
                             remembering = True
                             if thresholds is not None:
+                                # States whose future no value decides were remembered. Those on the path have not failed.
+                                _forget(trail, trail_count, False, bits, alive)
                                 thorough = True
                             pc = 0
                             pos = s

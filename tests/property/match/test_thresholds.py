@@ -3,12 +3,14 @@ bytecode over many rows, and the values that Spark orders in its own way."""
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from sparkcep.engine.core import task
 from sparkcep.engine.match import backtrack
 from sparkcep.engine.match.thresholds import _ordered
 from sparkcep.errors import MatchRuntimeError
@@ -161,3 +163,38 @@ def test_an_attempt_does_not_look_at_each_row(conditions):
     text = f"PARTITION BY p ORDER BY id MEASURES LAST(id) AS z PATTERN (A+ B) DEFINE {conditions}"
     rows = [{"id": i, "v": i % 100, "w": 1, "s": "x"} for i in range(5_000)]
     assert run(text, {0: rows}, settings=replace(DEFAULT, max_steps=20)) == {}
+
+
+def test_an_attempt_that_starts_over_finds_its_match(counted):
+    """The first ten rows make the search remember failures. The attempt from row 11 starts over among the rows of C, F and G."""
+    looks = "A AS w = 0 AND v >= FIRST(v), B AS w = 0 AND v <= 9 + FIRST(v), X AS w = 9, S AS w = 2, H AS v = 7"
+    local = ", ".join(f"{name} AS w = 1" for name in "CDEFG")
+    chosen = "(A | B)+ X | B A (A | B)+ X | (A | B)+ S (C | D | E | F)+ G H"
+    text = f"PARTITION BY p ORDER BY id MEASURES FIRST(id) AS f, LAST(id) AS z PATTERN ({chosen}) DEFINE {looks}, {local}"
+    values = [(0, 0)] * 10 + [(5, 0)] + [(0, 0)] * 7 + [(2, 0), (1, 0), (1, 0), (1, 7)] + [(1, 0)] * 170
+    assert run(text, {0: [{"id": i, "v": v, "w": w, "s": "x"} for i, (w, v) in enumerate(values)]}) == {0: [{"f": 11, "z": 21}]}
+    assert counted == {True: 1, False: 0}
+
+
+TAILS = ("(A | B)+ C+ D E", "(A | B)+ (C D?)+ E", "(A | B)* (C{1,3} D)+ E", "(A | B)+? C+? D E", "A+ B* (C | D)+ E", "(A B?)+ PERMUTE(C, D) E", "((A | B) C?)+ D* E $")
+
+
+@pytest.mark.parametrize("seed", first(range(12), wider=1))
+def test_attempts_that_start_over_agree_with_bytecode(seed, counted, monkeypatch):
+    """Other variables follow those that look at the match, so some states are remembered before the attempt starts over."""
+    rng = random.Random(f"over {seed}")
+    for _ in range(8):
+        looks = [f"{name} AS v {rng.choice(['>=', '<=', '<>'])} {rng.choice(['FIRST(v)', 'max(v)', 'min(v)', 'FIRST(v) - 1'])}" for name in "AB"]
+        chosen = rng.choice(TAILS)
+        local = [f"{name} AS {rng.choice('vw')} {rng.choice(['=', '<>', '>=', '<='])} {rng.randrange(4)}" for name in "CDE" if name in chosen]
+        text = (
+            f"PARTITION BY p ORDER BY id MEASURES FIRST(id) AS f, LAST(id) AS z, count(A.*) AS a, count(C.*) AS c AFTER MATCH SKIP {rng.choice(['PAST LAST', 'TO NEXT'])} ROW "
+            f"PATTERN ({chosen}) DEFINE {', '.join(looks + local)}"
+        )
+        partitions = {p: [{"id": i, "v": rng.randrange(4), "w": rng.randrange(4), "s": "x"} for i in range(rng.randrange(3, 35))] for p in range(10)}
+        with monkeypatch.context() as limited:
+            limited.setattr(task, "Limits", functools.partial(task.Limits, patience=rng.choice([0, 1, 3, 10])))
+            got = answer(text, partitions, None)
+            limited.setattr(backtrack, "tests_of", lambda prepared: ())
+            assert got == answer(text, partitions, None), (text, partitions)
+    assert counted[True] > 4
