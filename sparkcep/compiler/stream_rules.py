@@ -6,6 +6,7 @@ with its statement here (:func:`different`).
 
 from __future__ import annotations
 
+import functools
 import json
 from fractions import Fraction
 
@@ -319,11 +320,12 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         found.append("MEASURES, with rows already reported under REPORT CHANGES")
     reach, reached = _around(now), _around(before)
     dropped = texts_before.get(NEEDED, ALL_NEEDED) != ALL_NEEDED  # rows that no variable accepts
-    if any(reach) and not any(reached) and (dropped or _saves_gaps(now)):
+    strategy = functools.cache(lambda: placed_strategy(Plan.from_json(json.dumps(now))))  # only few differences need it
+    if any(reach) and not any(reached) and (dropped or _saves_gaps(strategy())):
         found.append("whether PREV and NEXT in MEASURES read neighbouring rows")
-    if _back(now, now) > _back(before, now) or (reach.back > reached.back and _isolates(now)):  # the state lacks these rows
+    if _back(now, now) > _back(before, now) or (reach.back > reached.back and _isolates(strategy())):  # the state lacks these rows
         found.append("how many rows PREV reads before a match")
-    if reach.ahead > reached.ahead and _holds_matches(now):  # these matches did not wait for the rows
+    if reach.ahead > reached.ahead and _holds_matches(strategy()):  # these matches did not wait for the rows
         found.append("how many rows NEXT reads after a match")
     return list(dict.fromkeys(found))
 
@@ -397,26 +399,19 @@ def _around(plan: dict) -> Reach:
     return Reach(max([0, *(-rows for rows in found)]), max([0, *found]))
 
 
-def _saves_gaps(plan: dict) -> bool:
-    """Whether the saved rows of a plan have gaps between them unless measures read neighbours."""
-    strategy = _strategy(plan)
+def _saves_gaps(strategy: Strategy) -> bool:
+    """Whether the saved rows have gaps between them unless measures read neighbours."""
     return strategy.search == PROXIES or (strategy.search == BUDGETED and strategy.question == BUNDLED)
 
 
-def _isolates(plan: dict) -> bool:
+def _isolates(strategy: Strategy) -> bool:
     """Whether the rows of a bundle's best match are saved with only those neighbours that measures read."""
-    strategy = _strategy(plan)
     return strategy.question == BUNDLED and strategy.search not in (PROXIES, BUDGETED)
 
 
-def _holds_matches(plan: dict) -> bool:
-    """Whether the state of a plan has matches: those of bundles, and those that wait for their numbers under a BUDGET."""
-    strategy = _strategy(plan)
-    return strategy.question == BUNDLED or (strategy.search == BUDGETED and _numbered(plan) and plan["approximate"]["report"] == ALL)
-
-
-def _strategy(plan: dict) -> Strategy:
-    return placed_strategy(Plan.from_json(json.dumps(plan)))
+def _holds_matches(strategy: Strategy) -> bool:
+    """Whether the state has matches: those of bundles, and those that wait for their numbers under a BUDGET."""
+    return strategy.question == BUNDLED or (strategy.search == BUDGETED and strategy.question == EVERY and strategy.plan.numbered)
 
 
 def _interval(micros: Fraction | int) -> str:
