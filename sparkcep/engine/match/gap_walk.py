@@ -26,7 +26,7 @@ from sparkcep.kernels.common import layout
 from sparkcep.kernels.match import reachability
 from sparkcep.kernels.match import walk as walking
 from sparkcep.kernels.vm import final_conditions, vm
-from sparkcep.plan.facts import variables_in
+from sparkcep.plan.facts import unbounded, variables_in
 from sparkcep.plan.options import NO_WINDOW
 
 MAX_ENDS_BYTES = 1 << 28  # most bytes of a table of completions
@@ -207,6 +207,9 @@ class GapWalk:
             self.sides = walking.SideArrays(automaton.checks, automaton.blockers, np.int64(automaton.across(prepared.conditions)))
         else:
             self.plain = walking.Plain(distinct_variables(prepared.conditions))
+        # WITHIN around the whole pattern bounds a match like WINDOW. The end of an unfinished match distinguishes the two.
+        bounding = exact and plan.unfinished is None and not windowed(task)
+        self.around = list(unbounded(plan.pattern)[1]) if bounding else []
         strategy = CONTIGUITY[plan.selection.strategy]
         self.how = walking.WalkOptions(
             strategy=strategy,
@@ -215,7 +218,7 @@ class GapWalk:
             report_all=plan.reports_all,
             shortest=plan.non_overlapping,
             ambiguous=self.sided or (plan.reports_all and bool(automaton.ambiguous)),
-            windowed=windowed(task),
+            windowed=windowed(task) or bool(self.around),
             memo=False,  # each chunk decides it
             patience=limits.patience,
             unmatched=plan.rows == "unmatched",
@@ -249,6 +252,8 @@ class _WalkMatches(Matches):
         task, automaton, rows = search.task, search.task.prepared.strategy.automaton, chunk.rows
         self.name = CONJUNCTION if search.sided else WALK
         super().__init__(task, chunk, state, width=WITH_ERRORS if automaton.copies else WIDTH, negates=search.negations.at_start)
+        if search.around:
+            self.windows[0] = self.windows[search.around].min(axis=0)
         self.search = search
         conditions = task.prepared.conditions
         # with adjacent rows the table cannot distinguish a failed run from one that future rows may complete

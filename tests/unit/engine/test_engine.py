@@ -214,6 +214,20 @@ def test_a_window_bounds_the_rows_event_selection_holds(strategy):
     assert held <= 150_000
 
 
+@pytest.mark.parametrize("selection", ["", "EVENT SELECTION SKIP TILL NEXT MATCH", "EVENT SELECTION SKIP TILL ANY MATCH"])
+def test_within_around_the_whole_pattern_bounds_them_as_a_window_does(selection):
+    plan = plan_of(f"ORDER BY ts MEASURES FIRST(ts) AS a {selection} PATTERN (((A B) WITHIN 30) WITHIN 40 ROWS) DEFINE A AS price > PREV(price), B AS price > A.price")
+    batches = list(batches_of_one_key(plan, 6_000, 500))
+    engine = engine_for(prepare(plan, batches[0].schema), 500)
+    held, matches = 0, 0
+    for batch in batches:
+        matches += sum(t.num_rows for t in engine.push(batch))
+        held = max(held, engine.buffer.rows)
+    matches += sum(t.num_rows for t in engine.finish())
+    assert (matches > 100) == bool(selection)
+    assert held < 600
+
+
 def test_matches_beyond_the_bound_are_an_error():
     plan = plan_of("ORDER BY ts MEASURES COUNT(*) AS n EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B)")
     table = one_key(plan, 2_000)
