@@ -102,8 +102,8 @@ class Tally:
             with pytest.raises(MatchRuntimeError):
                 run(clause.to_sql(), {0: rows}, chunk_rows)
 
-    def check(self, matched):
-        assert self.skipped < self.pairs * 0.05
+    def check(self, matched, skipped=0.05):
+        assert self.skipped < self.pairs * skipped
         assert self.matched > self.pairs * matched
 
 
@@ -149,7 +149,7 @@ def test_long_partitions():
     tally.check(matched=0.3)
 
 
-@pytest.mark.parametrize("seed", [further(seed) if seed == 1 else slow(seed) for seed in (0, 1, 3, 4, 5, 6, 7, 8)])  # of seed 2, the oracle gives up a few more than the tally allows
+@pytest.mark.parametrize("seed", [further(seed) if seed == 1 else slow(seed) for seed in range(9)])
 def test_empty_iterations_and_reluctant_loops(seed):
     """Loops over bodies that match nothing, with a choice before and after the empty way."""
     rng, tally = random.Random(f"empty {seed}"), Tally()
@@ -176,7 +176,7 @@ def test_empty_iterations_and_reluctant_loops(seed):
         }
         clause = Clause(p, pattern.to_text(p), defines, ("to next row",), measures.SHOW_EMPTY, {}, BASE_MEASURES)
         tally.compare(clause, [random_rows(rng, rng.randrange(1, 9)) for _ in range(20)])
-    tally.check(matched=0.3)
+    tally.check(matched=0.3, skipped=0.1)
 
 
 def matches(tail, letters, chunk_rows=None):
