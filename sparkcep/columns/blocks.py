@@ -202,7 +202,7 @@ def read_block(data: np.ndarray, before: Block | None = None) -> Block:
             columns.append(BlockColumn(nulls, values, None))
             continue
         ends, at = _part(data, at, np.dtype(np.int32), rows)
-        if rows and (ends[0] < 0 or (np.diff(ends) < 0).any()):
+        if rows and (ends[0] < 0 or (ends[1:] < ends[:-1]).any()):
             raise damaged("the lengths of its values are wrong")
         values, at = _part(data, at, np.dtype(np.uint8), int(ends[-1]) if rows else 0)
         columns.append(BlockColumn(nulls, values, ends))

@@ -159,6 +159,14 @@ def test_damaged_blocks(change):
         list(sorted_batches(batches([change(data)]), 10, 10))
 
 
+def test_ends_that_fall_by_more_than_an_int32():
+    data = block(described(["string"], sent=1, keys=[], order=[], held=99), [(b"abc",), (b"d",), (b"e",)])
+    ends, wrong = struct.pack("<iii", 3, 4, 5), struct.pack("<iii", (1 << 31) - 1, -5, 5)
+    assert data.count(ends) == 1
+    with pytest.raises(MatchRuntimeError, match="the lengths of its values are wrong"):
+        list(sorted_batches(batches([data.replace(ends, wrong)]), 10, 10))
+
+
 @pytest.mark.parametrize("kind", [1, None, "", "decimal 5", "decimal 39 0", "decimal 9999999999 0"])
 def test_types_of_a_description_that_are_none(kind):
     with pytest.raises(MatchRuntimeError, match="BLOCK_FORMAT.*its description cannot be read"):
