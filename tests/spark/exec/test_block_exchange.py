@@ -361,6 +361,19 @@ def test_adaptive_execution_brings_together_what_a_worker_can_hold(exchanged):
     assert tasks == {"256m": 1, "8": 4}
 
 
+@pytest.mark.further
+def test_a_hint_below_does_not_split_the_rows_of_a_key(exchanged):
+    """Adaptive execution may give the parts of a partition that REBALANCE makes to several tasks."""
+    below = "(SELECT /*+ REBALANCE(`int`) */ `int`, `date`, id FROM of_types)"
+    with configured(exchanged, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "1b", "spark.sql.shuffle.partitions": "2"}):
+        frame = exchanged.sql(f"SELECT * FROM {clause('PARTITION BY `int`', '`date`', below)}")
+        rows = frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]
+    assert "MatchBlocks" in plan and plan.count("Exchange hashpartitioning") == 1
+    expected = exchanged.sql(f"SELECT id, row_number() OVER (PARTITION BY `int` ORDER BY `date`, id) FROM {below}").collect()
+    assert sorted((row.id, row.place) for row in rows) == sorted(map(tuple, expected)) and len(rows) == 300
+
+
 def tasks_after_exchange(spark, query: str) -> int:
     """Runs a query with one exchange. Returns how many tasks read it."""
     made = spark.sql(query)

@@ -54,9 +54,12 @@ public final class Clustered extends Passing implements Members {
 
   @Override
   public Seq<Distribution> requiredChildDistribution() {
-    Distribution clustered =
-        (Distribution) Reflection.construct("org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution", keys);
-    return Scala.seq(List.of(clustered));
+    return Scala.seq(List.of(by(keys)));
+  }
+
+  /** Returns the requirement that rows with equal keys are in one partition. */
+  public static Distribution by(Seq<Expression> keys) {
+    return (Distribution) Reflection.construct("org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution", keys);
   }
 
   @Override

@@ -4,9 +4,11 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.catalyst.plans.physical.CoalescedHashPartitioning;
+import org.apache.spark.sql.catalyst.plans.physical.Distribution;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.sparkcep.catalyst.Clustered;
 import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Passing;
 import org.sparkcep.catalyst.Reflection;
@@ -41,6 +43,12 @@ public final class KeyedBlocks extends Passing implements Members {
       return coalesced.copy(from.copy(keys, from.numPartitions()), coalesced.partitions());
     }
     return blocks;
+  }
+
+  /** Requires that adaptive execution does not split a partition. A hint such as REBALANCE(k) below the clause allows it to. */
+  @Override
+  public Seq<Distribution> requiredChildDistribution() {
+    return Scala.seq(List.of(Clustered.by(Scala.seq(List.<Expression>of(child.output().head())))));
   }
 
   /**
