@@ -220,6 +220,17 @@ def test_conditions_and_computed_columns_over_batches(exchanged):
     assert sorted(map(str, map(tuple, rows))) == sorted(map(str, map(tuple, expected))) and rows
 
 
+def test_projections_that_repeat_columns_stay_apart(exchanged):
+    """A column that each of some steps reads three times would be an expression of 3 ** steps parts: twelve steps did not end."""
+    for steps, kind in ((1, "BatchBlocksExec"), (7, "BlocksExec")):
+        below = "stored_types"
+        for i in range(steps):
+            below = f"(SELECT IF(id > {i}, id - 1, id) AS id FROM {below})"
+        with configured(exchanged, {"spark.sql.adaptive.enabled": "false"}):
+            plan = exchanged.sql(f"SELECT * FROM {clause('', 'id', below)}")._jdf.queryExecution().executedPlan()
+        assert [node.getClass().getSimpleName() for _, node in nodes(plan) if node.nodeName() == "MatchBlocks"] == [kind]
+
+
 # A computed column of each width over one column, over another, and over both.
 COMPUTED = """v * 2 AS twice, v > 3 AS large, CAST(v AS SMALLINT) AS small, CAST(v AS TINYINT) AS least, CAST(v AS DECIMAL(30, 2)) / 3 AS wide,
   nullif(v, 4) AS some, CAST(v AS STRING) AS text, upper(w) AS shout, CAST(w AS BINARY) AS bytes, concat(w, v) AS both, length(k) AS letters"""

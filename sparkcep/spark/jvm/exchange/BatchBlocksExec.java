@@ -1,6 +1,7 @@
 package org.sparkcep.exchange;
 
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -38,6 +39,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class BatchBlocksExec extends BlocksExec {
   private static final long serialVersionUID = 1L;
+  private static final int REPEATED = 4; // how often parts of expressions may be computed, on average
 
   private final Seq<Expression> values;
   private final Seq<Expression> conditions;
@@ -61,6 +63,7 @@ public final class BatchBlocksExec extends BlocksExec {
     List<Expression> values = new ArrayList<>(CollectionConverters.asJava(rows.child.output()));
     List<Expression> conditions = new ArrayList<>();
     SparkPlan plan = rows.child;
+    int parts = parts(values); // of all expressions, as Spark planned them
     while (!(plan instanceof ColumnarToRowExec)) {
       if (plan instanceof ProjectExec projection) {
         Map<ExprId, Expression> known = new HashMap<>();
@@ -71,10 +74,15 @@ public final class BatchBlocksExec extends BlocksExec {
           }
           known.put(column.exprId(), value);
         }
+        parts += parts(known.values());
         values.replaceAll(value -> Expressions.replaced(value, known));
         conditions.replaceAll(condition -> Expressions.replaced(condition, known));
+        if (parts(values) + parts(conditions) > REPEATED * parts) {
+          return rows; // Spark keeps projections apart if columns are used several times, in each of many steps
+        }
         plan = projection.child();
       } else if (plan instanceof FilterExec filter && filter.condition().deterministic()) {
+        parts += parts(List.of(filter.condition()));
         conditions.addAll(0, Expressions.conjuncts(filter.condition(), new ArrayList<>())); // evaluated before those above it
         plan = filter.child();
       } else {
@@ -87,6 +95,10 @@ public final class BatchBlocksExec extends BlocksExec {
     BatchBlocksExec made = new BatchBlocksExec(Scala.seq(values), Scala.seq(conditions), rows, ((ColumnarToRowExec) plan).child());
     made.copyTagsFrom(rows);
     return made;
+  }
+
+  private static int parts(Collection<Expression> values) {
+    return values.stream().mapToInt(value -> 1 + parts(CollectionConverters.asJava(value.children()))).sum();
   }
 
   @Override
