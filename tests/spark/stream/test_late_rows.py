@@ -49,7 +49,10 @@ def appended(spark, tmp_path):
     put(source, 0, [row(100 + i, i, f"k{i % 3}") for i in range(30)])
     put(source, 1, [row(130, 30)])
     put(source, 2, [row(5, 31), row(7, 32, None, 9), row(90, 33, "k7"), row(131, 34)])
-    first = ran(spark.sql(TEXT), tmp_path)
+    written = spark.sql(TEXT)
+    spark.conf.set(LATE, "late_others")  # for statements that are written from now on
+    first = ran(written, tmp_path)
+    spark.conf.set(LATE, "late_rows")
     assert dropped(first) == 3
     spark.catalog.refreshTable("late_rows")
     found = {(r.symbol, r.N, r.price) for r in spark.table("late_rows").collect()}

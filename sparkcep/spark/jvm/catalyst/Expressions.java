@@ -37,8 +37,13 @@ public final class Expressions {
 
   /** Returns a new column without watermark metadata, because the operator itself detects late rows. */
   public static NamedExpression plain(Expression value, String name) {
+    return described(value, name, Metadata.empty());
+  }
+
+  /** Returns a new column with this metadata. */
+  public static NamedExpression described(Expression value, String name, Metadata metadata) {
     return new Alias(
-        value, name, NamedExpression.newExprId(), Scala.seq(List.<String>of()), Option.apply(Metadata.empty()), Scala.seq(List.<String>of()));
+        value, name, NamedExpression.newExprId(), Scala.seq(List.<String>of()), Option.apply(metadata), Scala.seq(List.<String>of()));
   }
 
   /** Adds the conjuncts of a condition to {@code found}, which is returned. */

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.sparkcep.catalyst.Expressions;
@@ -32,7 +33,7 @@ final class LateRows {
 
   private LateRows() {}
 
-  /** Returns the table's name; "" if late rows are dropped. */
+  /** Returns the name of the session's table; "" if late rows are dropped. */
   static String table() {
     return Configured.get(SETTING, "");
   }
@@ -73,7 +74,12 @@ final class LateRows {
     return SparkSession.active().table(table()).schema().fields();
   }
 
-  /** Returns the columns of a row that the table has, in the table's order, as one column. */
+  /** Returns the table of a clause. The setting may have changed since the statement was written. */
+  static String table(StreamInput input) {
+    return input.late().head().metadata().getString(StreamOperator.LATE);
+  }
+
+  /** Returns the columns of a row that the table has, in the table's order, as one column. Its metadata names the table. */
   static NamedExpression column(List<Attribute> rows) {
     boolean cased = SQLConf.get().caseSensitiveAnalysis();
     List<Expression> parts = new ArrayList<>();
@@ -81,7 +87,7 @@ final class LateRows {
       parts.add(new Literal(UTF8String.fromString(field.name()), DataTypes.StringType));
       parts.add(rows.stream().filter(row -> cased ? row.name().equals(field.name()) : row.name().equalsIgnoreCase(field.name())).findFirst().orElseThrow());
     }
-    return Expressions.plain(new CreateNamedStruct(Scala.seq(parts)), COLUMN);
+    return Expressions.described(new CreateNamedStruct(Scala.seq(parts)), COLUMN, new MetadataBuilder().putString(StreamOperator.LATE, table()).build());
   }
 
   /** Returns the columns of the rows that a clause reads, without those that the rewriter computes. */

@@ -82,7 +82,7 @@ public final class StreamOperator {
     all.add(column("__state", DataTypes.BinaryType, Metadata.empty()));
     MetadataBuilder metadata = new MetadataBuilder().putString(STATEMENT, statement.toString());
     boolean keepsLate = !input.late().isEmpty();
-    metadata = keepsLate ? metadata.putString(LATE, LateRows.table()) : metadata;
+    metadata = keepsLate ? metadata.putString(LATE, LateRows.table(input)) : metadata;
     StructType schema = call.function().elementSchema();
     schema = schema.add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__due", DataTypes.LongType);
     PythonFunction like = call.function().func();
@@ -107,7 +107,7 @@ public final class StreamOperator {
     lines.add(new Literal(UTF8String.fromString(answer.get("kept").asText()), DataTypes.StringType));
     lines.add(new Literal(UTF8String.fromString(answer.get("passed").asText()), DataTypes.StringType));
     if (keepsLate) {
-      lines.add(new Literal(UTF8String.fromString("late rows are appended to " + LateRows.table()), DataTypes.StringType));
+      lines.add(new Literal(UTF8String.fromString("late rows are appended to " + LateRows.table(input)), DataTypes.StringType));
     }
     PythonFunction function = new SimplePythonFunction(
         FunctionCode.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
