@@ -395,7 +395,7 @@ def _in_units(size: str, kind: str, t: Type | None) -> Fraction:
 
 
 def _listed(grid: Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.ndarray | None = None, *, once: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Lists the windows that hold each pair of places. Raises TooMuchStateError for more than ``most`` windows.
+    """Lists the windows that hold each pair of places.
 
     Args:
         grid: the windows.
@@ -407,22 +407,28 @@ def _listed(grid: Grid, low: np.ndarray, high: np.ndarray, most: int, asked: np.
 
     Returns:
         The window numbers of all pairs, and how many each pair has.
+
+    Raises:
+        TooMuchStateError: there are more than ``most`` windows. It has the number of the pair in the most windows, with ``once`` of
+            the partition.
     """
     bottom, top = grid.holding(low, high)
     if asked is not None:
         bottom, top = np.maximum(bottom, asked[0]), np.minimum(top, asked[1])
     if bottom.dtype.kind == "f":
-        if not np.maximum(top - bottom + 1, 0).max(initial=0.0) <= most or np.abs(bottom).max(initial=0.0) >= _TOP or np.abs(top).max(initial=0.0) >= _TOP:
-            raise TooMuchStateError  # NaN, or windows so narrow that the type cannot distinguish them
+        # NaN, or windows so narrow that the type cannot distinguish them
+        wrong = np.flatnonzero(~(np.maximum(top - bottom + 1, 0) <= most) | (np.abs(bottom) >= _TOP) | (np.abs(top) >= _TOP))
+        if len(wrong):
+            raise TooMuchStateError(int(wrong[0] if once is None else once[wrong[0]]))
         bottom, top = bottom.astype(np.int64), top.astype(np.int64)  # beyond 2**53 a float cannot hold the next number
     if once is not None and len(once):
         alike = np.append(False, np.diff(once) == 0)
         bottom = np.where(alike, np.maximum(bottom, np.append(bottom[:1], top[:-1] + 1)), bottom)
     counts = np.maximum(top - bottom + 1, 0)
     many = counts.astype(np.float64)  # sums of doubles do not wrap
-    sums = many.sum() if once is None else np.bincount(once, many).max(initial=0.0)
-    if sums > most:
-        raise TooMuchStateError
+    of = many if once is None else np.bincount(once, many)
+    if (of.sum() if once is None else of.max(initial=0.0)) > most:
+        raise TooMuchStateError(int(np.argmax(of)))
     counts = counts.astype(np.int64)
     return ranges(bottom, counts), counts
 
@@ -433,7 +439,7 @@ def windows_holding(
     """Returns the sliding windows that are asked for and hold both the ``first`` and the ``last`` row of each match.
 
     Windows begin at the multiples of the step, like those of Spark's window() function. Windows of rows begin with the partition's
-    first row. Raises TooMuchStateError if there are more than ``most``.
+    first row. Raises TooMuchStateError if there are more than ``most``, with the match that is in the most.
 
     Returns:
         The number of the match (int64), the number of the window, and the grid. The first two have one entry for each pair.
@@ -510,7 +516,7 @@ class Slides:
 def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
     """Returns the sliding windows of each partition that are asked for and hold at least one row.
 
-    Raises TooMuchStateError if the rows of one partition have more than ``most`` windows.
+    Raises TooMuchStateError with the partition if the rows of one have more than ``most`` windows.
     """
     column, positions = chunk.columns.get(window.order), chunk.positions
     grid = Grid.of(window, slide, None if column is None else column.type)
@@ -529,7 +535,10 @@ def slides(window: Window, slide: Slide, chunk: Chunk, most: int) -> Slides:
             down = x[0] > x[-1]
             up = x[::-1] if down else x
             asked = None if chunk.sliding is None else np.repeat(chunk.sliding[:, part : part + 1], len(x), axis=1)
-            found = _listed(grid, up, up, most, asked, once=np.zeros(len(up), dtype=np.int64))[0]
+            try:
+                found = _listed(grid, up, up, most, asked, once=np.zeros(len(up), dtype=np.int64))[0]
+            except TooMuchStateError:
+                raise TooMuchStateError(part) from None
             place = grid.exact(found)
             start, stop = place * grid.pace, place * grid.pace + grid.reach
             y = up * grid.parts

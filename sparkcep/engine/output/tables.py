@@ -14,7 +14,7 @@ from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import NARROWER
 from sparkcep.engine.core.matches import MatchBatch
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import WINDOW_BYTES, slides
+from sparkcep.engine.core.windows import WINDOW_BYTES, Slides, slides
 from sparkcep.engine.output import gather, shared_ends
 from sparkcep.engine.output.columns_out import (
     OF_CHANGES,
@@ -132,12 +132,11 @@ class Tables:
         first, last = end_rows(events[kept], found.rows)
         try:
             which, numbers, grid = held(self.plan, chunk, found if len(kept) == len(events) else found.chosen(kept), first, last, most_windows(self.task))
-            edges = dict(zip(("window_start", "window_end"), grid.values(numbers)))
-            if self.plan.ranking is not None and self.plan.ranking.changes is not None:
-                sliding = slides(self.plan.windows[0], self.plan.slide, chunk, most_windows(self.task))
-                edges |= sliding.compared(chunk, events[kept[which], layout.E_PART], numbers)
-        except TooMuchStateError:
-            raise self.task.failures.state(int(events[kept[0], layout.E_START]), chunk.columns, NARROWER) from None
+        except TooMuchStateError as error:
+            raise self.task.failures.state(int(events[kept[error.args[0]], layout.E_START]), chunk.columns, NARROWER) from None
+        edges = dict(zip(("window_start", "window_end"), grid.values(numbers)))
+        if self.plan.ranking is not None and self.plan.ranking.changes is not None:
+            edges |= sliding_of(self.task, chunk).compared(chunk, events[kept[which], layout.E_PART], numbers)
         which = kept[which]
         chosen = {name: values.take(pa.array(which)) for name, values in found.by_event.items()}
         return replace(found, events=events[which], by_event=chosen | edges)
@@ -146,3 +145,12 @@ class Tables:
 def most_windows(task: Task) -> int:
     """How many sliding windows may be listed at a time."""
     return task.limits.max_state_bytes // WINDOW_BYTES
+
+
+def sliding_of(task: Task, chunk: Chunk) -> Slides:
+    """Returns the sliding windows of whole partitions. Raises MatchRuntimeError for a partition with too many."""
+    assert task.plan.slide is not None
+    try:
+        return slides(task.plan.windows[0], task.plan.slide, chunk, most_windows(task))
+    except TooMuchStateError as error:
+        raise task.failures.state(int(chunk.offsets[error.args[0]]), chunk.columns, NARROWER) from None

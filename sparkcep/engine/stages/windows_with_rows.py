@@ -15,13 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.errors import NARROWER
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.operator import Answer, Found
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import Slides, slides
-from sparkcep.engine.output.tables import most_windows
-from sparkcep.errors import TooMuchStateError
+from sparkcep.engine.core.windows import Slides
+from sparkcep.engine.output.tables import sliding_of
 from sparkcep.kernels.common.layout import E_PART, E_START
 
 
@@ -36,13 +34,7 @@ class WindowsWithRows:
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         """Yields the matches of whole partitions, then the marks of their windows."""
         yield from self.inner(chunk)
-        plan = self.task.plan
-        assert plan.slide is not None
-        try:
-            sliding = slides(plan.windows[0], plan.slide, chunk, most_windows(self.task))
-        except TooMuchStateError:
-            raise self.task.failures.state(0, chunk.columns, NARROWER) from None
-        yield Found(chunk, self._marks(chunk, sliding))
+        yield Found(chunk, self._marks(chunk, sliding_of(self.task, chunk)))
 
     def _marks(self, chunk: Chunk, sliding: Slides) -> MatchBatch:
         """Returns an event without rows for each window, at its first row."""

@@ -19,12 +19,12 @@ from sparkcep.compiler.net import row_equalities
 from sparkcep.compiler.net.net import ACCEPT, E_LABEL, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import PATHS, SIDES, STREAMS
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.errors import LESS, NARROWER
+from sparkcep.engine.core.errors import LESS
 from sparkcep.engine.core.matches import MatchBatch, matches_of, together
 from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
-from sparkcep.engine.core.windows import Slides, plan_windows, slides, window_ends
+from sparkcep.engine.core.windows import Slides, plan_windows, window_ends
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.output.moving_windows import held_by
@@ -38,7 +38,7 @@ from sparkcep.engine.output.row_weights import (
     whole_weights,
 )
 from sparkcep.engine.output.score_program import EXACT
-from sparkcep.engine.output.tables import most_windows
+from sparkcep.engine.output.tables import sliding_of
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
 from sparkcep.engine.topk.unfolded import Best, Span, Unfolded
 from sparkcep.errors import TooMuchStateError
@@ -74,13 +74,7 @@ class Rankings:
 
     def slides(self, chunk: Chunk) -> Slides | None:
         """Returns the sliding windows of whole partitions that are asked for, None without SLIDE."""
-        plan = self.task.plan
-        if not plan.slide:
-            return None
-        try:
-            return slides(plan.windows[0], plan.slide, chunk, most_windows(self.task))
-        except TooMuchStateError:
-            raise self.task.failures.state(0, chunk.columns, NARROWER) from None
+        return sliding_of(self.task, chunk) if self.task.plan.slide else None
 
     def within(self, chunk: Chunk, side: int = 0) -> tuple[np.ndarray, np.ndarray] | None:
         """Returns the end and the begin of the windows that bound each match of a side or of the pattern, for each row.

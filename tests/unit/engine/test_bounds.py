@@ -23,6 +23,7 @@ from sparkcep.compiler.searches import (
     WALK,
 )
 from sparkcep.engine.core.effort import Limits
+from sparkcep.engine.core.windows import WINDOW_BYTES
 from sparkcep.engine.factory import engine_for, match_batches, prepare
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
@@ -120,6 +121,18 @@ def test_the_partition_is_named_whose_sequences_have_too_many_matches(search):
     assert engine.prepared.strategy.search == search
     with pytest.raises(MatchRuntimeError, match="STATE_LIMIT.*k = 1 "):
         list(match_batches(engine, pa.table(columns).to_batches()))
+
+
+@pytest.mark.parametrize("t", [pa.int64(), pa.float64()])
+@pytest.mark.parametrize("preferred", ["MAX (A.v + B.v)", "MAX (A.v * B.v / 3)"])
+def test_the_partition_is_named_whose_rows_have_too_many_windows(t, preferred):
+    """The windows of rows are listed if paths give the best, else those of matches."""
+    plan = make_plan(parse_clause(f"PARTITION BY k ORDER BY t MEASURES MATCH_SCORE() AS s {ANY} PATTERN (A B) WINDOW 100000 SLIDE 1 PREF {preferred} TOP 1"))
+    values = {"k": pa.array([0, 0, 1, 1, 1, 1]), "t": pa.array([0, 50_000, 0, 500_000, 500_001, 500_002], t), "v": pa.array([1.0] * 6)}
+    table = pa.table({column: values[sql.rpartition(".")[2]] for column, sql in plan.inputs})
+    engine = engine_for(prepare(plan, table.schema), limits=Limits(max_state_bytes=170_000 * WINDOW_BYTES))
+    with pytest.raises(MatchRuntimeError, match="STATE_LIMIT.*k = 1 "):
+        list(match_batches(engine, table.to_batches()))
 
 
 SOON = {
