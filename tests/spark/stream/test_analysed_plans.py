@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from sparkcep.spark.stream.frames.clauses_in_plans import watermarks  # noqa: E402
 from sparkcep.spark.stream.frames.plan_text import _bounds, _parts, analysed, read, unbounded  # noqa: E402
 from tests.spark.stream.test_streams import stream  # noqa: E402
 
@@ -84,6 +85,8 @@ def test_nodes():
     assert [node.name for node in table.below()] == ["Project", "OneRowRelation"] and not table.streams
     joined = read("Join Inner, (scalar-subquery#1 [] = a#2)\n:  +- Union\n:     :- OneRowRelation\n:     +- OneRowRelation\n:- Range\n+- Project [a#2]\n   +- Range")
     assert [node.name for node in joined.below()] == ["Join", "Range", "Project", "Range"] and len(joined.children) == 2
+    twice = read("EventTimeWatermark b#2: timestamp, 1 seconds\n+- EventTimeWatermark a#1: timestamp, 1 seconds\n   +- StreamingRelation FileSource[x], [a#1, b#2]")
+    assert watermarks(twice) == ["b"] and watermarks(plan) == ["ts", "ts"]
 
 
 LEFT, RIGHT = "ts#1-T10000ms", "ts#2-T10000ms"

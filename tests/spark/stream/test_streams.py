@@ -482,6 +482,8 @@ def test_errors_of_watermarks_and_settings(spark, rate):
     clause = f"{HEAD} PATTERN (A B)"
     assert 'withWatermark("timestamp"' in refused(spark, f"SELECT * FROM rate_without MATCH_RECOGNIZE ({clause})")
     assert "must be the watermark column other, unchanged; here it is timestamp" in refused(spark, f"SELECT * FROM rate_other MATCH_RECOGNIZE ({clause})")
+    again = f"SELECT * FROM STREAM rate_stream WATERMARK other DELAY OF INTERVAL 5 SECONDS MATCH_RECOGNIZE ({clause})"  # of the view, too
+    assert "must be the watermark column other, unchanged; here it is timestamp" in refused(spark, again)
     assert spark.sql(f"WITH r AS (SELECT * FROM rate_stream) SELECT * FROM r MATCH_RECOGNIZE ({clause})").isStreaming  # it is not below the clause
     inner = "SELECT * FROM rate_stream MATCH_RECOGNIZE (PARTITION BY p ORDER BY timestamp MEASURES FIRST(value) AS value, FIRST(timestamp) AS timestamp PATTERN (A B))"
     assert "without WINDOW INTERVAL" in refused(spark, f"SELECT * FROM ({inner}) MATCH_RECOGNIZE ({clause})")

@@ -44,7 +44,7 @@ public final class StreamChecks {
   private static final String ENCODING = "spark.sql.streaming.stateStore.encodingFormat";
   private static final String SEVERAL = "spark.sql.streaming.statefulOperator.allowMultiple"; // each operator has its own watermark
   private static final Set<String> PASSING = Set.of( // a clause may be above these
-      "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "StreamInput", "GlobalLimit", "LocalLimit");
+      "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "StreamInput", "GlobalLimit", "LocalLimit");
   private static final Set<String> STATEFUL = Set.of(
       "Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn", "FlatMapGroupsWithState",
       "FlatMapGroupsInPandasWithState", "TransformWithState", "TransformWithStateInPySpark", "GlobalLimit", "LocalLimit", "Limit");
@@ -74,8 +74,8 @@ public final class StreamChecks {
     request.put("encoding", SQLConf.get().getConfString(ENCODING, "unsaferow").toLowerCase(java.util.Locale.ROOT));
     ArrayNode types = request.putArray("types");
     CollectionConverters.asJava(order).forEach(by -> types.add(by.child().dataType().catalogString()));
-    ArrayNode columns = request.putArray("watermarks");
-    collect(rows, columns, request.putArray("stateful"), request.putArray("unbounded"));
+    watermarks(rows, request.putArray("watermarks"));
+    collect(rows, request.putArray("stateful"), request.putArray("unbounded"));
     ArrayNode streamed = request.putArray("streamed");
     for (int i = 0; i < beside.tables().size(); i++) {
       if (beside.tables().get(i).isStreaming()) {
@@ -174,19 +174,23 @@ public final class StreamChecks {
     return moved ? unchangedOrLater(value.children().head()) : value instanceof Attribute column ? column : null;
   }
 
-  /**
-   * Collects the watermark columns below, the stateful nodes that a clause cannot be above, and joins that would make it wait
-   * indefinitely.
-   */
-  private static void collect(LogicalPlan rows, ArrayNode columns, ArrayNode stateful, ArrayNode unbounded) {
+  /** Collects the watermark columns of rows. A watermark replaces those below it. */
+  private static void watermarks(LogicalPlan rows, ArrayNode columns) {
     if (rows instanceof EventTimeWatermark watermark) {
       columns.add(watermark.eventTime().name());
-    } else if (joins(rows) && !isBounded((Join) rows)) {
+    } else {
+      CollectionConverters.asJava(rows.children()).forEach(child -> watermarks(child, columns));
+    }
+  }
+
+  /** Collects the stateful nodes below that a clause cannot be above, and joins that would make it wait indefinitely. */
+  private static void collect(LogicalPlan rows, ArrayNode stateful, ArrayNode unbounded) {
+    if (joins(rows) && !isBounded((Join) rows)) {
       unbounded.add(((Join) rows).joinType().sql());
     } else if (keepsState(rows) && !joins(rows) && !PASSING.contains(rows.nodeName())) {
       stateful.add(rows.nodeName());
     }
-    CollectionConverters.asJava(rows.children()).forEach(child -> collect(child, columns, stateful, unbounded));
+    CollectionConverters.asJava(rows.children()).forEach(child -> collect(child, stateful, unbounded));
   }
 
   /**

@@ -67,10 +67,10 @@ def without_clauses(plan: Node) -> Node:
     return replace(plan, children=() if number_of(plan) is not None else tuple(map(without_clauses, plan.children)))
 
 
-def watermark(node: Node) -> list[str]:
-    """Returns the column of a watermark that is defined at a node, as a list of at most one."""
+def watermarks(node: Node) -> list[str]:
+    """Returns the watermark columns of a node's rows. A watermark replaces those below it."""
     column = re.match(r"(?:[0-9a-f-]{36}, )?(.*)#\d+: ", node.text) if node.name == "EventTimeWatermark" else None
-    return [column[1]] if column else []
+    return [column[1]] if column else [name for child in node.children for name in watermarks(child)]
 
 
 def stateful(rows: Node, several: bool) -> list[str]:

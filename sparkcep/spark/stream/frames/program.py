@@ -43,7 +43,7 @@ from sparkcep.spark.stream.frames.clauses_in_plans import (
     number_of,
     remember,
     stateful,
-    watermark,
+    watermarks,
     without_clauses,
 )
 from sparkcep.spark.stream.frames.plan_text import Node, analysed, unbounded
@@ -253,7 +253,7 @@ class Frames:
         first = order[0].metadata or {} if order else {}
         keeping, waits = stateful(rows, self.several), unbounded(without_clauses(rows))
         asked = {
-            "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": [name for node in rows.below() for name in watermark(node)],
+            "plan": plan.to_json(), "on": True, "known": True, "provider": None, "watermarks": watermarks(rows),
             "types": [f.dataType.simpleString() for f in order], "time": order[0].dataType.simpleString() if order else "",
             "marked": (WATERMARK in first or BEHIND in first) and all(one.behind is not None for one in given),
             "unmarked": not marked_in_branches(rows, "__s0", _has_watermark), "stateful": keeping, "unbounded": [] if keeping else waits, "below": [one.plan for one in given],
