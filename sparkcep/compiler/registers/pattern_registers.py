@@ -149,6 +149,8 @@ class Memory:
     def _tree(self, tree: tuple, variable: int, prior: bool) -> tuple:
         """A condition's tree, rewritten over the current row and registers."""
         match tree:
+            case Here() if any(column.name == tree.column for column in self.plan.ordered_inputs):
+                raise self._error(variable, "a register cannot hold a value that Spark computes over neighbouring rows. Compare values of one row each, of equal types")
             case Lit() | Here():
                 return tree
             case Checked():
