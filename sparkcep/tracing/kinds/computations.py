@@ -11,6 +11,7 @@ leads from q0 to nowhere, with ``EMIT (0 AS arc, v > n AS value0, v AS value1, n
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -156,8 +157,12 @@ class Computations:
         arcs = tuple(arc._replace(emits=(), label=0) for arc in automaton.arcs if arc.on != EXPIRY)
         plain = replace(plan, automaton=_declared(automaton)._replace(arcs=arcs, emits=()), variables=("",))
         expected = {(begin, end, _key(registers)) for begin, end, registers, _, _ in _run(plain, table, len(automaton.declared), 0)}
-        final = {(one.first, one.last, _key(one.registers)) for some in self.from_row.values() for one in some if one.state in automaton.final}
-        spans = {(one.first, one.last) for some in self.from_row.values() for one in some}
+        computations = [one for some in self.from_row.values() for one in some]
+        final = {(one.first, one.last, _key(one.registers)) for one in computations if one.state in automaton.final}
+        if automaton.by_ways:  # a computation may begin and end with rows that its match lacks
+            lasts = list(accumulate((max((one.last for one in self.from_row.get(row, ())), default=-1) for row in range(table.num_rows)), max))
+            return expected == final and all(match.last <= lasts[match.first] for match in self.matches)
+        spans = {(one.first, one.last) for one in computations}
         return expected == final and all((match.first, match.last) in spans for match in self.matches)
 
 

@@ -155,3 +155,15 @@ def test_rows_that_a_match_by_rows_passes_over():
         "No match begins here: no arc of q0 takes the row.",
     )  # fmt: skip
     assert lines("t = 3", match=1) == ("Row 3 (t 3) is not in match 1, which takes rows 1 and 4.", "It is in 2 other matches.")
+
+
+def test_a_match_by_rows_inside_longer_computations():
+    """Arcs without a name begin and end its computations."""
+    clause = """ORDER BY t AUTOMATON BY ROWS (
+        STATE q4 FINAL
+        ARC FROM q0 TO q1 WHEN k = 'x'
+        ARC a FROM q1 TO q2 WHEN k = 'a'
+        ARC b FROM q2 TO q3 WHEN k = 'b'
+        ARC FROM q3 TO q4
+      )"""
+    assert answered(Example("", clause, "t k", "1 x; 2 a; 3 b; 4 y", "", None, {"match": 1})).lines == ("Match 1 takes rows 2-3.", "  Its arcs: arc 1, a, b, arc 4.")
