@@ -344,6 +344,11 @@ def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
         return span_of(token), f"the first value of a register follows an equals sign. Write = {cursor.peek().text}"
     if _is(token, "IF", "WHERE"):
         return span_of(token), f"the condition of an arc follows WHEN. Write WHEN instead of {token.text}"
+    inside = next((of.upper for of in reversed(cursor.tokens[: cursor.i]) if _is(of, *items)), "")
+    if _is(token, "WHEN", "SET", "ON") and inside == "ARC" and said.startswith("expected REGISTER, STATE"):
+        return span_of(token), f"{token.upper} comes too late in the arc. Write its parts in this order: ARC FROM q TO q ON EMPTY WHEN ... SET ... EMIT (...)"
+    if _is(token, "START") and _is(last, "FINAL"):
+        return Span(last.start, token.end), "START comes before FINAL. Write START FINAL"
     if _is(token, "START", "FINAL", "INITIAL", "ACCEPTING") and _is(cursor.peek(), "STATE"):
         mark = "FINAL" if _is(token, "FINAL", "ACCEPTING") else "START"
         return Span(token.start, cursor.peek().end), f"{mark} follows the state's name. Write STATE {cursor.peek(2).text} {mark}"
