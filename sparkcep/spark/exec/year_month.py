@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthIntervalType
 
 from sparkcep.plan.plan import Plan
+from sparkcep.plan.records import Automaton, Here
 from sparkcep.settings import Settings
 from sparkcep.sql.rewrite.rewrite import AVERAGE, Months, rewrite_all
 
@@ -64,5 +65,14 @@ def _months(plan: Plan, schema: StructType) -> Months | None:
             kind = AVERAGE
         elif spec is not None and spec.kind == "rows" and types.keys() & set(spec.columns):
             kind = f"rows<{','.join(types.get(column, '') for column in spec.columns)}>"
+        elif spec is not None and spec.kind == "emit":
+            kind = _emitted(plan.automaton, spec.number, types)
         outputs.append((f.name, kind))
     return Months(tuple(types.items()), tuple(outputs))
+
+
+def _emitted(automaton: Automaton, number: int, types: dict[str, str]) -> str:
+    """Returns the type of a column of EMIT whose values are all columns of months of one type, else ""."""
+    trees = [arc.emits[number] for arc in automaton.arcs if arc.emits]
+    found = {types.get(tree.column, "") if isinstance(tree, Here) else "" for tree in trees if tree[:2] != ("lit", "null")}
+    return found.pop() if len(found) == 1 else ""
