@@ -288,7 +288,7 @@ class ArcRows:
             self.ops[rows], self.named.number[rows], self.clock[rows], self.absent[rows].astype(np.uint8), self.ends[rows], self.endless[rows].astype(np.uint8),
             following, (~never).astype(np.uint8) * (not self.steps), too_late, any_too_late,
         )  # fmt: skip
-        last = np.full(int(self.named.number.max(initial=0)) + 1, -1, dtype=np.int64)
+        last = np.full(self._names, -1, dtype=np.int64)
         arcs, effects, counts = (np.zeros(shape, dtype=np.int64) for shape in ((len(rows), kernels.T_WIDTH), (len(rows), kernels.F_WIDTH), 3))
         outcome = kernels.stand(came, last, arcs, effects, counts)
         if outcome != layout.DONE:
@@ -360,6 +360,11 @@ class ArcRows:
         values = [self._values(i, rows, arc) for i in range(len(automaton.parameters))]
         rank = _numbered([*values, text], rows)
         return Named(arc, place, rank, _numbered([place, rank, self.owners], rows))
+
+    @cached_property
+    def _names(self) -> int:
+        """The number of names, including 0 for punctuations."""
+        return int(self.named.number.max(initial=0)) + 1
 
     @cached_property
     def owners(self) -> np.ndarray:

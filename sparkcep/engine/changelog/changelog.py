@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from sparkcep.columns.arrays import null_marks, ranges, words
 from sparkcep.engine.automaton import arc_rows as of_arcs
-from sparkcep.engine.automaton.arc_validity import BEGIN, END, timetable
+from sparkcep.engine.automaton.arc_validity import BEGIN, END, Timetable, timetable
 from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.append_only import AppendOnly
@@ -44,9 +44,11 @@ from sparkcep.engine.core.windows import measured
 from sparkcep.kernels.automaton import register_runs as c
 from sparkcep.kernels.automaton import run_log as kernels
 from sparkcep.kernels.common import layout
+from sparkcep.plan.extend.arcs import NUMBER
 
 FLUSH, FLUSH_ROWS = 8192, 1 << 19  # changes of matches that are emitted together, and the limit of their rows
-BLOCK = 64  # the first number of rows when runs are recomputed; it doubles
+BLOCK = 64  # The first number of rows when runs are recomputed; it doubles.
+MOST_GRAPHS, MOST_LISTED = 32, 1 << 15  # Small graphs of arcs are kept for further partitions.
 ROWS_A_RECORD = 8  # rows that PUNCTUATE BY goes through for each new record
 _WITHOUT = -(1 << 63)
 _NO_ROWS = np.zeros(0, dtype=np.int64)
@@ -64,6 +66,8 @@ class _Partition:
         settled: the number of first rows whose runs have all expired or never expire.
         arcs: the arcs with their current lifetimes. int64 (arcs, members of ValidArc).
         effects: the effects of rows on these arcs.
+        brought: the numbers of the rows that brought the arcs, in order of arrival, as bytes.
+        changed: how many of the effects have happened.
         forgotten: how many of the first rows have lost all their records by PUNCTUATE BY.
         left: how many records were left when PUNCTUATE BY last dropped some.
         needed: finds the records that PUNCTUATE BY leaves needed; None if it does not apply.
@@ -77,6 +81,8 @@ class _Partition:
     settled: int = 0
     arcs: np.ndarray | None = None
     effects: dict[int, of_arcs.Effect] | None = None
+    brought: bytes = b""
+    changed: int = 0
     forgotten: int = 0
     left: int = 0
     needed: NeededRuns | None = None
@@ -107,6 +113,7 @@ class Changelog:
         cleans: whether records that punctuations make useless are dropped. The output does not depend on it.
         foreseen: the fast path for append-only partitions.
         whole, graph: the graph of arcs, with and without the arcs ON EXPIRY.
+        graphs: the present arcs and the bytecode by the rows that brought the arcs and the number of effects.
     """
 
     cleans = True
@@ -118,6 +125,7 @@ class Changelog:
         self.punctuates = task.plan.punctuates
         self.whole = self.runs.present.graph
         self.graph = _without_expiry(self.whole)
+        self.graphs: dict[tuple[bytes, int], tuple[Timetable, c.RegisterCode]] = {}
 
     def answer(self, chunk: Chunk) -> Iterator[Found]:
         """The changes of matches of whole partitions."""
@@ -132,8 +140,11 @@ class Changelog:
         self.alive = lifetimes(self.task.plan, timed, self.task.failures)
         self.state[:] = 0
         self.runs.forget()
+        self.graphs.clear()
         self.rows, self.values = self.runs.of_chunk(chunk, self.alive)
         self.held = _held(self.task, timed, self.turns)
+        self.punctuations = self.turns.kinds == PUNCTUATE
+        self.arc_numbers = words(chunk.columns[NUMBER]) if self.turns.arcs is not None else _NO_ROWS
         self.log, self.reports = RunLog(self.search.output, chunk, *self._numbers()), Reports(self.search, chunk, self.alive)
         order = self.turns.order
         for part in np.flatnonzero(~foreseen).tolist():
@@ -157,8 +168,8 @@ class Changelog:
         state[c.S_PART] = part
         arcs = self.turns.arcs
         if arcs is not None:
-            plot = arcs.plot(order, self.turns.kinds == PUNCTUATE)
-            here.arcs, here.effects = plot.first, plot.effects
+            plot = arcs.plot(order, self.punctuations)
+            here.arcs, here.effects, here.brought = plot.first, plot.effects, self.arc_numbers[order[arcs.marks[order]]].tobytes()
             self.runs.use(self.runs.present, arcs.given())
             self._arrange()
         here.needed = self._promised(order)
@@ -187,11 +198,10 @@ class Changelog:
         arcs = self.turns.arcs
         if arcs is None:
             return order
-        quiet = self.turns.kinds == ARC
-        quiet[list(self.here.effects)] = False
+        quiet = (self.turns.kinds[order] == ARC) & ~np.isin(order, list(self.here.effects))
         if arcs.punctuates:
-            quiet &= arcs.ops != of_arcs.PUNCTUATE
-        return order[~quiet[order]]
+            quiet &= arcs.ops[order] != of_arcs.PUNCTUATE
+        return order[~quiet]
 
     def _actions(self, order: np.ndarray) -> Iterator[_Change]:
         """The steps of a partition, in order of arrival.
@@ -387,20 +397,32 @@ class Changelog:
     # -- arcs ---------------------------------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
-        """Makes the kernel use the partition's arcs as they are now."""
-        runs, part = self.runs, int(self.state[c.S_PART])
+        """Makes the kernel use the partition's arcs as they are now. Partitions with copies of the same arcs share the graph."""
+        runs, part, key = self.runs, int(self.state[c.S_PART]), (self.here.brought, self.here.changed)
         low, high = self.chunk.offsets[part : part + 2]
-        present = timetable(runs.automaton, [self.here.arcs])
+        present, self.values = self.graphs.get(key) or self._graph(key)
         runs.use(present, runs.given)
-        self.values, self.whole, self.graph = runs.values(), present.graph, _without_expiry(present.graph)
+        self.whole, self.graph = present.graph, _without_expiry(present.graph)
         self.rows.base[low:high] = present.base(0, self.turns.arcs.clock[low:high])
         self.state[c.S_BASE] = -1
+
+    def _graph(self, key: tuple[bytes, int]) -> tuple[Timetable, c.RegisterCode]:
+        """Makes the graph of the partition's arcs, and keeps it if it is small."""
+        runs, present = self.runs, timetable(self.runs.automaton, [self.here.arcs])
+        runs.use(present, runs.given)
+        made = present, runs.values()
+        if len(present.graph.leaving) + len(present.graph.silent) <= MOST_LISTED:
+            if len(self.graphs) == MOST_GRAPHS:
+                self.graphs.clear()
+            self.graphs[key] = made
+        return made
 
     def _change(self, row: int, cause: int) -> None:
         """Applies the effect of an arc's row: the arc appears, disappears or gets another lifetime."""
         here, log, clock = self.here, self.log, self.turns.arcs.clock
         self.state[kernels.S_TURN] += 1
         effect = here.effects[row]
+        here.changed += 1
         lifetime = here.arcs[effect.of, BEGIN : END + 1]
         low, high = _between(tuple(lifetime.tolist()), (effect.begin, effect.end))
         lifetime[:] = effect.begin, effect.end

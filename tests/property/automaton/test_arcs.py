@@ -318,3 +318,23 @@ def test_matches_that_a_change_leaves_count_once():
     events = [{"arc": "e", "k": 0, "op": op, "valid_from": 0, "at": 10 + i} for i, op in enumerate(["insert", "retract"] * 4)]
     told = run(text, {0: rows}, arcs=events, settings=Settings(max_matches=8))[0]
     assert [tuple(row.values()) for row in told] == [("insert", 1), ("insert", 2), ("insert", 3)]
+
+
+def test_partitions_with_the_same_arcs_share_their_graphs(monkeypatch):
+    """A graph costs more than a small partition. An arc that comes late makes a second one."""
+    calls, made = [0], changelog_engine.timetable
+
+    def counted(*of):
+        calls[0] += 1
+        return made(*of)
+
+    monkeypatch.setattr(changelog_engine, "timetable", counted)
+    text = """PARTITION BY p ORDER BY id MEASURES CHANGE() AS d, CHANGED_BY() AS at, LAST(id) AS last AUTOMATON (STATE q1 FINAL  ARC e(k INT) FROM q0 TO q1 WHEN v = k
+      ARCS FROM active ARRIVAL BY at) CHANGES IN op ARRIVAL BY at REPORT CHANGES"""
+    rows = [{"id": i, "v": i, "w": 0, "s": None, "op": "insert", "n": i, "at": at} for i, at in ((1, 1), (3, 2), (2, 3))]
+    events = [{"arc": "e", "k": k, "op": "insert", "valid_from": valid, "at": at} for k, valid, at in ((1, None, 0), (2, None, 0), (3, 0, 4))]
+    events += [{"arc": "e", "k": 3, "op": "insert", "p": 7, "valid_from": None, "at": 0}]
+    told = {p: [tuple(row.values()) for row in found] for p, found in run(text, dict.fromkeys(range(20), rows), arcs=events).items()}
+    wanted = [("insert", 1, 1), ("insert", 3, 2)]
+    assert told == dict.fromkeys(range(20), [*wanted, ("insert", 4, 3)]) | {7: [wanted[0], ("insert", 2, 3), wanted[1]]}
+    assert calls[0] == 4  # two, and two of the partition with an arc of its own
