@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.columns.arrays import null_marks, words
 from sparkcep.columns.types import type_of
+from sparkcep.compiler.conditions.time_zones import transitions
 from sparkcep.compiler.net.net import ACCEPT, E_NOT, E_TARGET, E_VAR, Net
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.kernel_loop import KernelLoop, doubled, scratch
@@ -174,7 +176,7 @@ class UnfinishedMatches:
             return chunk.watermark + 1  # all future rows are later than the watermark
         if self.shown.clock not in chunk.columns:
             raise wrong(f"the input lacks the column {self.shown.clock}")
-        values, unknown = moments.of(_cast(chunk.columns[self.shown.clock], moments.type, self.shown))
+        values, unknown = moments.of(_cast(chunk.columns[self.shown.clock], moments.type, self.shown, self.task.plan.zone))
         if self.shown.dated and unknown.any():
             raise _wrong_clock(self.shown, "AS OF is NULL, so no window ends by it. Write a time, or leave AS OF out", "22004")
         return int(values[0]) if chunk.rows and not unknown[0] else _NO_MOMENT
@@ -409,10 +411,21 @@ def _wrong_clock(shown: Unfinished, message: str, sqlstate: str) -> MatchRuntime
     return MatchRuntimeError("UNFINISHED", message, sqlstate=sqlstate, line=shown.line, column=shown.column, fragment=shown.text)
 
 
-def _cast(column: pa.Array, target: pa.DataType, shown: Unfinished) -> pa.Array:
-    """Returns the clock in the type of the order column. Raises MatchRuntimeError if it cannot be cast."""
+def _by_clock(column: pa.Array, zone: str) -> pa.Array:
+    """Returns TIMESTAMPs as TIMESTAMP_NTZ by the clock of a time zone."""
+    micros, table = words(column), transitions(zone)
+    offsets = table[np.searchsorted(table[:, 0], micros, side="right") - 1, 1]
+    return pa.array(micros + offsets, mask=null_marks(column).astype(bool)).cast(pa.timestamp("us"))
+
+
+def _cast(column: pa.Array, target: pa.DataType, shown: Unfinished, zone: str) -> pa.Array:
+    """Returns the clock in the type of the order column, for a DATE or TIMESTAMP_NTZ by the session's clock (`zone`).
+
+    Raises MatchRuntimeError if it cannot be cast.
+    """
+    of_clock = type_of(column.type).kind == "timestamp" and type_of(target).kind != "timestamp"
     try:
-        return column if column.type == target else column.cast(target)
+        return column if column.type == target else (_by_clock(column, zone) if of_clock else column).cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         asked, order = (str(type_of(t)).upper() for t in (column.type, target))
         message = f"AS OF is of type {asked}, which is not a time of the first ORDER BY expression, of type {order}. Write a value of that type"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from datetime import datetime
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from sparkcep.engine.factory import match_table
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.unfinished import CLOCK, clock_matters
+from sparkcep.settings import Settings
 from tests.oracle import measures
 from tests.oracle.selection import ANY, NEXT
 from tests.oracle.unfinished import UNFINISHED
@@ -112,6 +114,17 @@ def test_a_clock_of_another_type_is_an_error(clock):
     table = pa.table({"__o0": pa.array([1], pa.timestamp("us", "UTC")), CLOCK: clock})
     with pytest.raises(MatchRuntimeError, match="AS OF is of type"):
         match_table(plan, table)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.date32()])
+def test_a_timestamp_as_clock_goes_by_the_session(kind):
+    """Half past 15 in UTC is half past midnight of the next day in Tokyo, where the window of a day has ended."""
+    clause = "ORDER BY t MEASURES MATCH_STATUS() AS st ONE ROW PER MATCH SHOW UNFINISHED MATCHES AS OF current_timestamp() PATTERN (A B) WINDOW INTERVAL '1' DAY"
+    begin, clock = (pa.array([datetime(2024, 5, 1, *time)], pa.timestamp("us")) for time in ((0, 0), (15, 30)))
+    table = pa.table({"__o0": begin.cast(kind), CLOCK: clock.cast(pa.timestamp("us", "UTC"))})
+    for zone, status in (("Asia/Tokyo", "TIMED OUT"), ("UTC", "OPEN")):
+        plan = make_plan(parse_clause(clause), settings=Settings(zone=zone))
+        assert match_table(plan, table).column(0).to_pylist() == [status]
 
 
 def test_as_of_null_is_an_error():
