@@ -18,6 +18,7 @@ from sparkcep.columns.arrays import null_marks, whole_numbers, words
 from sparkcep.columns.types import BIGINT, INT_BITS, MAX_DIGITS, MAX_WORD_DIGITS, TINYINT, Type, type_of
 from sparkcep.engine.output import gather
 from sparkcep.engine.output.score_program import EXACT, Interval, common_type, fits, interval_of_values, sum_type
+from sparkcep.kernels.common.layout import E_ROWS
 from sparkcep.plan.facts import plain_sum
 from sparkcep.plan.records import ALL_ROWS, Ranking, Score, Term
 
@@ -42,7 +43,7 @@ def scores(
         return pa.nulls(len(events))
     weights = float_weights(terms, columns, variables, _rows(columns))
     sums = gather.match_sums(events, labels, scattered, weights) / parts
-    missing = np.isnan(sums)
+    missing = np.isnan(sums) | (events[:, E_ROWS] == 0)
     for term in terms:
         if term.kind == "sum" and columns[term.column].null_count:
             missing |= gather.match_sums(events, labels, scattered, known_values(term, columns, variables)) == 0
