@@ -377,7 +377,7 @@ def measures(draft: Draft) -> Draft:
     clause, plan = draft.clause, draft.plan
     splitter = MeasureSplitter(
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
-        timed=plan.windows[0].order if plan.windows else "",
+        window=plan.windows[0] if plan.windows else None,
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
         ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
     )

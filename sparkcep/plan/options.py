@@ -169,6 +169,15 @@ def window_size(clause: MatchClause, size: Expr, rows: bool, *, zero: bool = Fal
     return (MICROS if found.is_time else ROWS if rows else NUMBER), amount
 
 
+def elapsed_micros(time: str) -> str:
+    """SQL of a time of the order in microseconds, so that differences are elapsed times.
+
+    Those of TIMESTAMPs in Spark follow the clock of the time zone, which jumps. Other types have clocks of their own.
+    """
+    own_clock = f"(CAST({time} AS TIMESTAMP_NTZ) - TIMESTAMP_NTZ'1970-01-01 00:00:00') DIV INTERVAL '0.000001' SECOND"
+    return f"IF(typeof({time}) = 'timestamp', unix_micros(CAST({time} AS TIMESTAMP)), {own_clock})"
+
+
 def common_unit(step: str, size: str) -> str:
     """A number that divides both SLIDE's step and its WINDOW's size, as text for Fraction.
 

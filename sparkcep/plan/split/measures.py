@@ -17,6 +17,7 @@ from sparkcep.errors import UNSUPPORTED, position
 from sparkcep.plan import records
 from sparkcep.plan.extend.approx import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
 from sparkcep.plan.extend.budget import history_leaves
+from sparkcep.plan.options import MICROS, elapsed_micros
 from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN
 from sparkcep.plan.scope import (
     AGGREGATES,
@@ -83,7 +84,7 @@ class MeasureSplitter:
         inputs: collects the input columns.
         one_row: whether every leaf is FINAL.
         approx: the costs of approximate matches, if any.
-        timed: the input column that the window measures, "" for rows.
+        window: the window of the whole match, if any.
         step: the unit of SLIDE, "" without one.
         ranked: which of MATCH_SCORE, MATCH_RANK and CHANGE the clause's PREF and TOP provide.
         arrival: under REPORT CHANGES the first expression of ARRIVAL BY.
@@ -93,7 +94,7 @@ class MeasureSplitter:
     """
 
     def __init__(
-        self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, timed: str = "", step: str = "",
+        self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, window: records.Window | None = None, step: str = "",
         ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True,
     ) -> None:
         self.scope = scope
@@ -101,7 +102,7 @@ class MeasureSplitter:
         self.inputs = inputs
         self.one_row = one_row
         self.approx = approx
-        self.timed = timed
+        self.timed, self.of_times = (window.order, window.kind == MICROS) if window else ("", False)
         self.step = step
         self.ranked = ranked
         self.arrival, self.arrived, self.identity = arrival, arrived, identity
@@ -187,7 +188,8 @@ class MeasureSplitter:
         if not self.timed:
             return f"element_at({self.vector()}, -1) - {self.vector()}[0]"
         ends = [self._leaf(records.Value("nav", which, ALL_ROWS, 0, 0, self.timed, True)) for which in "LF"]
-        return f"abs({ends[0]} - {ends[1]})"
+        last, first = map(elapsed_micros, ends) if self.of_times else ends
+        return f"abs({last} - {first})"
 
     def of_changes(self, punctuated: bool) -> list[tuple[str, str]]:
         """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES.

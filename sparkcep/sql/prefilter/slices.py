@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from sparkcep.plan.options import MICROS
+from sparkcep.plan.options import MICROS, elapsed_micros
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Computed, Leaf, Value
 
@@ -77,9 +77,8 @@ def slices_of(plan: Plan, order_type: str, windows: int = WINDOWS) -> Slices | s
     if order_type != UNKNOWN and not fits:
         return f"WINDOW {plan.windows[0].text} does not measure an order key of {order_type}"
     if kind == MICROS:
-        # Uses the type's own clock: jumps of a time zone would reorder rows, or move them farther apart than they are.
-        own_clock = "(CAST({0} AS TIMESTAMP_NTZ) - TIMESTAMP_NTZ'1970-01-01 00:00:00') DIV INTERVAL '0.000001' SECOND"
-        place, width = "IF(typeof({0}) = 'timestamp', unix_micros(CAST({0} AS TIMESTAMP)), " + own_clock + ")", int(size)
+        # jumps of a time zone would reorder rows, or move them farther apart than they are
+        place, width = elapsed_micros("{0}"), int(size)
     else:
         if plan.slide and order_type not in _WHOLE:
             return "the start of windows of rounded numbers is not known exactly" if order_type else "the type of the order key is not known"
