@@ -103,7 +103,7 @@ def _of_value(value: object) -> Constant | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return None
     try:
-        return Constant(Fraction(value))
+        return Constant(Fraction(str(value) if isinstance(value, float) else value))  # 0.1 is 1/10, as in the text of a clause
     except (ValueError, OverflowError):  # NaN, infinity
         return None
 

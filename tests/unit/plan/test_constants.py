@@ -30,11 +30,11 @@ def window(size: str, **parameters: object):
         ("5 + 5", 10, False), ("2 * (3 + 4) - 1", 13, False), ("7 / 2", Fraction(7, 2), False), ("7 DIV 2", 3, False), ("-7 % 2", -1, False), ("1e3", 1000, False),
         ("10L", 10, False), ("2.5BD", Fraction(5, 2), False), ("INTERVAL '1' HOUR + INTERVAL '30' MINUTE", HOUR * 3 // 2, True), ("2 * INTERVAL 1 HOUR", 2 * HOUR, True),
         ("INTERVAL '1' HOUR / 4", HOUR // 4, True), (":n + 1", 4, False), (":d", Fraction(1, 4), False), ("INTERVAL :n HOURS", 3 * HOUR, True), ("INTERVAL :s HOURS", 2 * HOUR, True),
-        (":w", HOUR, True), ("INTERVAL -:n HOURS", -3 * HOUR, True),
+        (":w", HOUR, True), ("INTERVAL -:n HOURS", -3 * HOUR, True), (":f", Fraction(1, 10), False), ("INTERVAL :f SECONDS", 100_000, True),
     ],
 )  # fmt: skip
 def test_values(size, value, is_time):
-    clause, expr = window(size, n=3, d=Decimal("0.25"), s="2", w=timedelta(hours=1))
+    clause, expr = window(size, n=3, d=Decimal("0.25"), f=0.1, s="2", w=timedelta(hours=1))
     assert constant(expr, clause.text, clause.parameters) == (value, is_time)
 
 
