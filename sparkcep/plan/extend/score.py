@@ -35,7 +35,7 @@ from sparkcep.plan.limits import MAX_TOP, MAX_TREE
 from sparkcep.plan.options import slide_of, window_size
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Conjoined, Monotone, Place, Ranking, Scored, Term, Weight, has
-from sparkcep.plan.scope import SCORE, Inputs, NamedSequence, Scope
+from sparkcep.plan.scope import RANKED, SCORE, Inputs, NamedSequence, Scope
 from sparkcep.plan.split.combined import combined
 from sparkcep.plan.split.measures import MeasureSplitter
 
@@ -49,6 +49,7 @@ def check_ranking(clause: MatchClause) -> None:
         raise _fail(clause, pref.span, "PREF", "COMBINE BY PRODUCT cannot be used with a MIN objective. Combine by SUM")
     if window is not None and window.slide is not None:
         _check_slide(clause)
+    _check_objectives(clause)
     if top is None:
         return
     count = number(top.k, clause.text, clause.parameters)
@@ -62,6 +63,15 @@ def check_ranking(clause: MatchClause) -> None:
         raise _fail(clause, clause.skip.span, "TOP", f"{ranked}, so AFTER MATCH SKIP does not apply. Leave AFTER MATCH SKIP out")
     if clause.rows == WITH_UNMATCHED:
         raise _fail(clause, top.span, "TOP", "TOP returns only some of the matches, so WITH UNMATCHED ROWS does not apply. Use ALL ROWS PER MATCH")
+
+
+def _check_objectives(clause: MatchClause) -> None:
+    """Raises ClauseError for an objective that reads a score, a rank, or under TOP the number of a match."""
+    later = {*RANKED, *(["MATCH_NUMBER"] if clause.top else [])}
+    for pref in clause.preferences():
+        for node in (node for _, expr in pref.objectives for node in expr.walk()):
+            if node.op == "call" and node.value in later and not node.args:
+                raise _fail(clause, node.span, "PREF", f"{node.value}() follows from the scores of matches, so PREF cannot use it. Use values of the rows")
 
 
 def _check_slide(clause: MatchClause) -> None:
