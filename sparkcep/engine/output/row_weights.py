@@ -79,7 +79,7 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
 
 def whole_weights(
     terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray, precision_loss: bool, *,
-    relative: bool, scale: int | None = None,
+    relative: bool, averaged: bool = False, scale: int | None = None,
 ) -> np.ndarray | None:
     """Returns integer weights in units of the last decimal place. int64 (variables, rows).
 
@@ -93,6 +93,7 @@ def whole_weights(
         precision_loss: see :func:`_added`.
         relative: whether all sums of matches may be less by one number. Then the values of a term of kind ``row`` count from the
             smallest one, because each match has one such row. So differences of large values, such as times, are small sums.
+        averaged: whether Spark divides the sum. It divides BIGINTs as DOUBLEs, so they must be exact.
         scale: the decimal places; None for the fewest that hold all values.
     """
     types = [term_type(term, columns) for term in terms]
@@ -103,6 +104,8 @@ def whole_weights(
         scale = max((places for _, places, _ in found), default=0)
     added = _added(tree, types, [_largest(values, places, term.kind) for term, (values, places, _) in zip(terms, found)], precision_loss)
     if added is None:
+        return None
+    if averaged and added[2] * 10**scale >= EXACT:
         return None
     kept, largest = added[1], 0
     out = np.zeros((variables, rows), dtype=np.int64)

@@ -37,7 +37,6 @@ from sparkcep.engine.output.row_weights import (
     sum_tree,
     whole_weights,
 )
-from sparkcep.engine.output.score_program import EXACT
 from sparkcep.engine.output.tables import sliding_of
 from sparkcep.engine.topk.k_best_paths import Keys, Ranked, top_matches, united
 from sparkcep.engine.topk.unfolded import Best, Span, Unfolded
@@ -276,10 +275,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
     tree = sum_tree(task.plan.ranking, terms)
     if not keeps_types(terms, tree, chunk.columns, letters):
         return None
-    weights = whole_weights(terms, tree, chunk.columns, count, chunk.rows, letters, task.plan.precision_loss, relative=_parts(task) == 1)
-    if weights is not None and _parts(task) > 1 and np.abs(weights.astype(np.float64)).sum() >= EXACT:
-        return None
-    return weights
+    return whole_weights(terms, tree, chunk.columns, count, chunk.rows, letters, task.plan.precision_loss, relative=True, averaged=_parts(task) > 1)
 
 
 def unclear(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:

@@ -252,6 +252,13 @@ def test_differences_of_times_are_not_listed(unit, monkeypatch):
     assert matches("A B", "PREF MAX (B.v - A.v) AND MIN (COUNT(*))", 1, rows, {"v": WHOLE}) == [[0, 1499]]
 
 
+def test_averages_of_times_are_not_listed(monkeypatch):
+    """The sum of a match is exact as a DOUBLE, that of all rows is not."""
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    rows = [("AB"[i % 2], (1_700_000_000 + i * i) * 10**6) for i in range(300)]
+    assert matches("A B", "PREF MAX (B.v) AND MIN (A.v) COMBINE BY AVG", 1, rows, {"v": WHOLE}) == [[0, 299]]
+
+
 def test_sides_with_large_values():
     """Such a value is not the weight of each row of a match."""
     rows = [("ACB"[i % 3], 1_700_000_000_000_000 + 1000 * i * i) for i in range(1500)]
