@@ -138,7 +138,18 @@ def _sequences(rng, strategy, window, slide):
         sequences.append(Sequence(name, p, within, update, *_pref(rng, p)))
     names = [("var", s.name) for s in sequences]
     rng.shuffle(names)
-    return _written(rng, names, strategy), tuple(sequences)
+    return _grouped(rng, _written(rng, names, strategy), window), tuple(sequences)
+
+
+def _grouped(rng, p, window):
+    """The pattern, with windows around some of its groups."""
+    if p[0] not in ("cat", "and", "alt"):
+        return p
+    p = (p[0], [_grouped(rng, part, window) for part in p[1]])
+    if rng.random() >= 0.2:
+        return p
+    of_rows = window is not None and window[0] == "rows" and rng.random() < 0.5
+    return ("within", p, pattern.Rows(rng.randrange(2, 9)) if of_rows else rng.randrange(1, 9))
 
 
 def _part(rng, variables):
@@ -283,6 +294,7 @@ def kinds(case) -> list[str]:
     for s in q.sequences:
         if s.update is not None:
             found.append("UPDATE that divides SLIDE" if q.slide % s.update == 0 else "UPDATE that does not")
+    found += ["windows of groups"] * pattern.contains(q.written, ("within",))
     found += ["branches"] * any(home(name, q.written) for name in pattern.variables(q.written))
     combine = q.preference.combine if q.preference else "no PREF of the whole"
     return [*found, combine, *(["rows"] * sum(map(len, case.expected.values())))]
