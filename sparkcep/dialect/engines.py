@@ -69,7 +69,35 @@ def _either(node: exp.Expr, note: Note) -> exp.Expr:
     return exp.Paren(this=exp.NEQ(this=exp.Paren(this=node.this), expression=exp.Paren(this=node.expression)))
 
 
-_COMMON = {exp.Xor: _either, exp.SimilarTo: refused("Spark does not support SIMILAR TO: write RLIKE with a Java regular expression, as in x RLIKE '^(a|b)$'")}
+def _limited(node: exp.Expr, note: Note) -> exp.Expr:
+    """Refuses the options of FETCH and LIMIT that Spark lacks. sqlglot would leave those of FETCH out."""
+    if node.args.get("with_ties"):
+        raise Refused(node, "Spark does not support WITH TIES: compute RANK() OVER (ORDER BY ...) AS rank in a subquery, and write WHERE rank <= n")
+    if node.args.get("percent"):
+        raise Refused(
+            node, "Spark does not support a percentage of the rows. "
+            "Compute ROW_NUMBER() OVER (ORDER BY ...) AS number and count(*) OVER () AS count in a subquery, and write WHERE number <= ceil(count * n / 100)",
+        )
+    return node
+
+
+_JOINS = {
+    "ASOF": "Spark does not support ASOF JOIN without MATCH_CONDITION: write a JOIN with a condition on the rows, and keep one with ROW_NUMBER()",
+    "POSITIONAL": "Spark does not support POSITIONAL JOIN: number the rows of both sides with ROW_NUMBER(), and join them by the number",
+}
+
+
+def _joined(node: exp.Join, note: Note) -> exp.Expr:
+    """Refuses kinds of joins that Spark lacks: it would read their word as the alias of the table before."""
+    if node.method in _JOINS and node.args.get("match_condition") is None:
+        raise Refused(node, _JOINS[node.method])
+    return node
+
+
+_COMMON = {
+    exp.Xor: _either, exp.LimitOptions: _limited, exp.Join: _joined,
+    exp.SimilarTo: refused("Spark does not support SIMILAR TO: write RLIKE with a Java regular expression, as in x RLIKE '^(a|b)$'"),
+}  # fmt: skip
 _WINDOWS = names("ROW_NUMBER RANK DENSE_RANK PERCENT_RANK CUME_DIST NTILE LAG LEAD FIRST_VALUE LAST_VALUE")
 _AGGREGATES = names("COUNT SUM STDDEV_SAMP STDDEV_POP VARIANCE VAR_SAMP VAR_POP") | {"MIN": of_one, "MAX": of_one} | _WINDOWS
 _MATHS = names("ABS CEIL FLOOR ROUND EXP SQRT POWER SIN COS TAN ASIN ACOS ATAN ATAN2 SIGN")

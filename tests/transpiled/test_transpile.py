@@ -326,6 +326,24 @@ def test_what_another_engine_cannot_say(clause, write, place, said):
     assert said in raised.value.message and raised.value.column == sql.index(place) + 1
 
 
+@pytest.mark.parametrize(("read", "statement", "said"), [
+    ("trino", "SELECT * FROM {} ORDER BY b FETCH FIRST 2 ROWS WITH TIES", "does not support WITH TIES"),
+    ("oracle", "SELECT * FROM {} ORDER BY b FETCH FIRST 10 PERCENT ROWS ONLY", "does not support a percentage of the rows"),
+    ("duckdb", "SELECT * FROM {} ORDER BY b LIMIT 10%", "does not support a percentage of the rows"),
+    ("duckdb", "SELECT * FROM a ASOF JOIN {} USING (k, b)", "does not support ASOF JOIN"),
+    ("duckdb", "SELECT * FROM a POSITIONAL JOIN {}", "does not support POSITIONAL JOIN"),
+    ("duckdb", "SELECT * FROM a ASOF LEFT JOIN {} ON a.k = m.k AND a.t >= m.t", "does not support ASOF JOIN"),
+])  # fmt: skip
+def test_what_sqlglot_would_leave_out_is_an_error(read, statement, said):
+    for table in ("t", "t MATCH_RECOGNIZE (PARTITION BY k ORDER BY x MEASURES LAST(x) AS b PATTERN (a) DEFINE a AS x > 0)"):
+        with pytest.raises(ClauseError) as raised:
+            sparkcep.transpile(statement.format(table), read)
+        assert said in raised.value.message
+    assert "LIMIT 2" in sparkcep.transpile("SELECT * FROM t ORDER BY b FETCH FIRST 2 ROWS ONLY", read).sql
+    asof = "SELECT * FROM a ASOF JOIN b MATCH_CONDITION (a.t >= b.t) ON a.k = b.k"
+    assert sparkcep.transpile(asof, "snowflake").sql == asof  # Spark has it, too
+
+
 def test_an_engine_that_is_not_known(capsys):
     assert main(["transpile", "--read", "mysql", "-e", "SELECT 1"]) == 2
     assert "trino, snowflake, oracle, flink" in capsys.readouterr().err
