@@ -116,6 +116,8 @@ def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callab
         first, *others = [_in_spark(node, engine) for engine in engines]
         if isinstance(node, (exp.Cast, exp.Extract)) and any(other != first for other in others or [(node, [])]):
             note(node, f"{node.sql_names()[0]}: its values in {target} differ from those here for some arguments")
+    if target == "snowflake":
+        tree = replaced(tree, _framed)
     escapes = [exp.Like not in engine.operators for engine in engines]  # whether LIKE has the backslash as its escape character
     return replaced(tree, _escaped) if escapes in ([False], [True, False]) else tree
 
@@ -127,6 +129,15 @@ def _in_spark(node: exp.Expr, engine: Engine) -> tuple[exp.Expr, list[str]]:
         return (node if operator is None else operator(node.copy(), lambda _, words: notes.append(words))), notes
     except Refused as refused:
         return node, [str(refused)]
+
+
+def _framed(node: exp.Expr) -> exp.Expr:
+    """Writes the standard's frame of LAST_VALUE and NTH_VALUE out. Without a frame they read the whole partition in Snowflake."""
+    if not isinstance(node, exp.Window) or node.args.get("spec") is not None or node.args.get("order") is None:
+        return node
+    if node.this.find(exp.LastValue, exp.NthValue) is not None:
+        node.set("spec", exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"))
+    return node
 
 
 def _escaped(node: exp.Expr) -> exp.Expr:

@@ -344,6 +344,19 @@ def test_what_sqlglot_would_leave_out_is_an_error(read, statement, said):
     assert sparkcep.transpile(asof, "snowflake").sql == asof  # Spark has it, too
 
 
+@pytest.mark.parametrize(("read", "write", "frame"), [
+    ("spark", "snowflake", "ORDER BY t RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+    ("trino", "snowflake", "ORDER BY t RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+    ("snowflake", "spark", "ORDER BY t NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"),
+    ("spark", "trino", "ORDER BY t NULLS FIRST"),
+])  # fmt: skip
+def test_the_frame_of_the_last_value_is_that_of_its_engine(read, write, frame):
+    for call in ("LAST_VALUE(x)", "LAST_VALUE(x) IGNORE NULLS"):
+        text = sparkcep.transpile(f"SELECT {call} OVER (PARTITION BY k ORDER BY t) FROM t", read, write).sql
+        assert frame.removesuffix(" NULLS FIRST") + ")" in text.replace(" NULLS FIRST", ""), text
+    assert sparkcep.transpile("SELECT LAST_VALUE(x) OVER (PARTITION BY k) FROM t", "spark", "snowflake").sql.endswith("OVER (PARTITION BY k) FROM t")
+
+
 def test_an_engine_that_is_not_known(capsys):
     assert main(["transpile", "--read", "mysql", "-e", "SELECT 1"]) == 2
     assert "trino, snowflake, oracle, flink" in capsys.readouterr().err
