@@ -324,11 +324,12 @@ def rounded_division(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def integer_average(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates AVG of an engine where it has the type of an integer argument, and a scale of its own for DECIMALs."""
     found = kind(node.this)
     if found == "integer" and not isinstance(node.this, exp.Distinct):
         return exp.Paren(this=exp.IntDiv(this=call("sum", node.this), expression=call("count", node.this.copy())))
-    if found != "number":
-        note(node, "AVG of integers is an integer there and a DOUBLE here")
+    if not is_double(node.this):
+        note(node, "AVG of integers is an integer there and a DOUBLE here, and AVG of DECIMALs has another scale here")
     return node
 
 

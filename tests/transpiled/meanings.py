@@ -887,15 +887,18 @@ JSON_EXISTS('{"a": 1}', '$.a') ~ a null of JSON
 # Flink: Aggregate Functions; AvgAggFunction of its planner has the type of its argument, and divides integers
 AVG(CAST(A.v AS INT)) | 1
 AVG(v) ~ an integer there
+AVG(CAST(x AS DECIMAL(5, 1))) ~ AVG of DECIMALs has another scale
+AVG(CAST(v AS DOUBLE)) | 1.5
 COUNT(v) | 2
 SUM(n) | NULL
 MIN(v) | 1
 MAX(v) | 2
-STDDEV_POP(k - k) | 0
-STDDEV_SAMP(id) | 1
-VAR_POP(k - k) | 0
-VAR_SAMP(id) | 1
-VARIANCE(id) | 1
+STDDEV_POP(1E0 * v) | 0.5
+STDDEV_POP(v) ~ have the type of their argument there
+STDDEV_SAMP(1E0 * id) | 1
+VAR_POP(1E0 * v) | 0.25
+VAR_SAMP(1E0 * id) | 1
+VARIANCE(1E0 * id) | 1
 LISTAGG(s) | ab,cd
 LISTAGG(DISTINCT s, ';') | ab;cd
 ARRAY_AGG(v) ~ keeps NULLs there
