@@ -250,7 +250,7 @@ _TRINO = Engine(
         exp.Div: rounded_division, exp.Like: like, exp.Bracket: _subscript,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent),
             "DAY_OF_WEEK": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
-        exp.Cast: casts(cuts=True, texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(cuts=True, texts=f"TRY_CAST: {_FLOATS}"),
+        exp.Cast: casts(cuts=True, digits=3, texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(cuts=True, digits=3, texts=f"TRY_CAST: {_FLOATS}"),
         exp.AtTimeZone: noted("AT TIME ZONE: a TIMESTAMP WITH TIME ZONE there, a TIMESTAMP of the session's zone here"),
     } | _COMMON,
 )  # fmt: skip
@@ -463,7 +463,10 @@ _ORACLE = Engine(
         exp.CurrentTimestamp: _oracle_now,
         exp.Div: noted("/ has 40 digits there, and of two integers is a DOUBLE here"), exp.Connect: refused("Spark does not support CONNECT BY: write WITH RECURSIVE"),
         exp.Extract: extraction({}, "YEAR MONTH DAY HOUR MINUTE SECOND"),
-        exp.Cast: casts(cuts=True, decimal=None, texts=f"CAST: {_FLOATS}", dates="CAST AS DATE keeps the time of day there, and does not here"),
+        exp.Cast: casts(
+            cuts=True, decimal=None, texts=f"CAST: {_FLOATS}", dates="CAST AS DATE keeps the time of day there, and does not here",
+            floats="FLOAT has up to 126 binary digits there (BINARY_FLOAT has 24), and is a DOUBLE here",
+        ),
     } | _COMMON,
 )  # fmt: skip
 
@@ -579,8 +582,8 @@ _SNOWFLAKE = Engine(
     },
     {
         exp.Div: noted("/ rounds to six digits more than its left side has there, and does not here"), exp.Like: like, exp.ILike: like, exp.Bracket: _element,
-        exp.RegexpLike: whole_pattern, exp.Extract: _snowflake_part, exp.Sub: difference, exp.Cast: casts(texts=f"CAST: {_FLOATS}"),
-        exp.TryCast: casts(texts=f"TRY_CAST: {_FLOATS}"),
+        exp.RegexpLike: whole_pattern, exp.Extract: _snowflake_part, exp.Sub: difference, exp.Cast: casts(texts=f"CAST: {_FLOATS}", floats=EQUAL),
+        exp.TryCast: casts(texts=f"TRY_CAST: {_FLOATS}", floats=EQUAL),
     } | _COMMON,
 )  # fmt: skip
 

@@ -630,9 +630,14 @@ def date_text(node: exp.Expr, note: Note) -> exp.Expr:
 
 # -- casts ------------------------------------------------------------------------------------------------------
 
+_DIGITS = 6  # of a second, in a TIMESTAMP of Spark's
+_MOMENTS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME)
 
-def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), texts: str = "",
-    dates: str = "") -> Rewrite:
+
+def casts(
+    *, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), texts: str = "", dates: str = "",
+    floats: str | None = None, digits: int = 6,
+) -> Rewrite:  # fmt: skip
     """Returns the translation of an engine's CAST.
 
     Args:
@@ -642,6 +647,8 @@ def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, dec
         decimal: precision and scale of a plain DECIMAL; None if they depend on the value.
         texts: a note on casts to a text.
         dates: a note on casts to DATE.
+        floats: a note on casts to FLOAT where it has more digits than Spark's; "" if it is a DOUBLE, None if it is Spark's.
+        digits: the digits of a second of a plain TIMESTAMP.
     """
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
@@ -662,6 +669,17 @@ def casts(*, rounds: bool = True, to_even: bool = False, cuts: bool = False, dec
             if decimal is None:
                 note(node, "NUMBER without a precision keeps all digits there, and is a DOUBLE here")
             node.set("to", exp.DataType.build("DOUBLE" if decimal is None else f"DECIMAL({decimal[0]}, {decimal[1]})"))
+        elif to.this == exp.DType.FLOAT and floats is not None:
+            if floats:
+                note(node, floats)
+            node.set("to", exp.DataType.build("DOUBLE"))
+        elif to.this in _MOMENTS:
+            kept, value = whole(to.expressions[0].this) if to.expressions else digits, literal(node.this)
+            # The literal TIMESTAMP '...' has all of its digits.
+            is_exact = value is not None and (not to.expressions or len(value.partition(".")[2]) <= (kept or 0))
+            if kept is not None and kept < _DIGITS and found != "date" and not is_exact:
+                note(node, f"a TIMESTAMP has only {kept} digits of a second there, and {_DIGITS} here")
+            to.set("expressions", None)
         elif to.this == exp.DType.DATE and dates and found != "text":
             note(node, dates)
         elif to.this in (exp.DType.TIME, exp.DType.TIMETZ):

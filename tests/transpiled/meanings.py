@@ -104,6 +104,10 @@ CAST('abcdef' AS varchar(3)) | abc
 CAST(7 AS varchar) | 7
 CAST(f AS varchar) ~ are formatted differently
 CAST(1.5 AS decimal) | 2
+CAST(ts AS timestamp(0)) ~ only 0 digits of a second
+CAST(ts AS timestamp) ~ only 3 digits of a second
+CAST('2024-01-31 10:00:00.25' AS timestamp(3)) | 2024-01-31 10:00:00.25
+TIMESTAMP '2024-01-31 10:00:00.123456' | 2024-01-31 10:00:00.123456
 TIME '10:00:00' < CAST(ts AS time) ~ TIME is off in Spark
 TRY_CAST('x' AS integer) | NULL
 TRY_CAST(2.5 AS integer) | 3
@@ -446,6 +450,10 @@ TO_NUMBER(s, '99') ! formats of TO_NUMBER
 CAST(1.5 AS INT) | 2
 CAST(2.345 AS NUMBER(5, 2)) | 2.35
 CAST(x AS NUMBER) ~ a DOUBLE here
+CAST(x AS FLOAT) ~ up to 126 binary digits there
+CAST(x AS BINARY_DOUBLE) | -1.25
+CAST(ts AS TIMESTAMP(0)) ~ only 0 digits of a second
+CAST(ts AS TIMESTAMP(6)) | 2023-12-31 23:59:59.75
 CAST('abc' AS VARCHAR2(2)) | ab
 CAST(ts AS DATE) ~ keeps the time of day
 # Oracle: Aggregate functions
@@ -664,6 +672,11 @@ CAST(2.5 AS INT) | 3
 f::int ~ rounds there and cuts off here
 2.5::number | 3
 2.345::number(5, 2) | 2.35
+'1234567.89'::real | 1234567.89
+CAST('1234567.89' AS FLOAT4) | 1234567.89
+ts::timestamp_ntz(0) ~ only 0 digits of a second
+ts::timestamp_ntz(9) | 2023-12-31 23:59:59.75
+(DATE '2023-12-31')::timestamp_ntz(0) | 2023-12-31 00:00:00
 7::string | 7
 f::string ~ are formatted differently
 TRY_CAST('x' AS INT) | NULL
@@ -861,6 +874,7 @@ DATE '2024-01-31' + INTERVAL '1' MONTH | 2024-02-29
 CAST(1.9 AS INT) | 1
 CAST(1.5 AS DECIMAL) | 2
 CAST('abc' AS VARCHAR(2)) | ab
+CAST(ts AS TIMESTAMP(3)) ~ only 3 digits of a second
 CAST(7 AS STRING) | 7
 CAST(f AS STRING) ~ are formatted differently
 TRY_CAST('x' AS INT) | NULL
