@@ -32,6 +32,8 @@ class Target:
         skips: the modes of AFTER MATCH SKIP that it has.
         within: whether it has WITHIN after PATTERN.
         functions: the clause's function -> its name there, None if it is missing.
+        anchors: whether ``^`` and ``$`` may be anywhere in the pattern, and not only at its ends.
+        aggregates: the aggregates of MEASURES, without DISTINCT; DEFINE then has none. None if it has all of them.
     """
 
     name: str
@@ -43,6 +45,8 @@ class Target:
     skips: tuple[str, ...] = (tree.PAST_LAST, tree.NEXT_ROW, tree.TO_FIRST, tree.TO_LAST)
     within: bool = False
     functions: tuple[tuple[str, str | None], ...] = ()
+    anchors: bool = True
+    aggregates: frozenset[str] | None = None
 
 
 TARGETS = {
@@ -56,6 +60,7 @@ TARGETS = {
         ),
         Target(
             "databricks", (*_OURS, nodes.Exclude), reluctant=False, subsets=False, rows=(tree.ONE_ROW, tree.SHOW_EMPTY), skips=(tree.PAST_LAST,),
+            anchors=False, aggregates=frozenset(["COUNT", "SUM", "AVG", "MIN", "MAX"]),
         ),
     )
 }  # fmt: skip
@@ -77,14 +82,23 @@ def unsaid(clause: tree.MatchClause, target: Target) -> Iterator[tuple[Span, str
         yield clause.span, "these ROWS PER MATCH"
     if clause.skip is not None and clause.skip.mode not in target.skips:
         yield clause.skip.span, "SKIP TO a variable" if clause.skip.target is not None else "SKIP TO NEXT ROW"
+    at_ends = () if target.anchors else _at_ends(clause.pattern)
     for node in nodes.walk(clause.pattern):
         if isinstance(node, target.nodes):
             yield node.span, f"{type(node).__name__.lower()} in a pattern"
+        elif not target.anchors and isinstance(node, (nodes.Start, nodes.End)) and not any(node is one for one in at_ends):
+            yield node.span, "an anchor inside of a pattern"
         elif isinstance(node, nodes.Repeat):
             if not target.groups and not isinstance(node.item, nodes.Var):
                 yield node.span, "a quantifier of a group"
             if not node.greedy and (not target.reluctant or (not target.groups and (node.min, node.max) == (0, 1))):
                 yield node.span, "this reluctant quantifier"
+
+
+def _at_ends(pattern: nodes.Node) -> tuple[nodes.Node, ...]:
+    """Returns ``^`` at the beginning of a pattern, and ``$`` at its end."""
+    items = pattern.items if isinstance(pattern, nodes.Concat) else (pattern,)
+    return tuple(item for item, kind in ((items[0], nodes.Start), (items[-1], nodes.End)) if isinstance(item, kind))
 
 
 def printed(clause: tree.MatchClause, cut: Callable[[Expr], str], named: Named, column: Named) -> str:

@@ -323,6 +323,11 @@ class _Translation:
         for span, words in unsaid(clause, target):
             message = f"{target.name} cannot express {words}"
             raise error_at(self.sql, span.start, max(span.end, span.start + 1), "TRANSPILE", message, UNSUPPORTED)
+        if target.aggregates is not None:
+            for expr in (measure.expr for measure in clause.measures):
+                self._check_aggregates(expr, target, target.aggregates)
+            for expr in (define.condition for define in clause.defines):
+                self._check_aggregates(expr, target, frozenset())
         if clause.window is not None and self.read != target.name:
             self._note(clause.window.span.start, "WITHIN takes a match of exactly this length, and WINDOW does not")
 
@@ -377,20 +382,34 @@ class _Translation:
 
     def _expression(self, expr: Expr) -> str:
         start = expr.span.start
-        source = self._masked(expr.span)
-        try:
-            query = sqlglot.parse_one(source.text, read=self.dialect)
-        except SqlglotError:
-            query = None
-        if query is None or len(query.selects) != 1 or isinstance(query.selects[0], exp.Alias):
-            raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"sqlglot cannot read this expression in the SQL of {self.read}")
-        found = query.selects[0].pop()
+        found, source = self._read(expr)
         self._look_at(found, start)
         text = self._unmasked(self._text(found, start, source))
         missing = next((name for name, other in self.renamed.items() if other is None and re.search(rf"\b{name}\b(?=\(| \w+\()", text)), None)
         if missing:
             raise error_at(self.sql, start, expr.span.end, "TRANSPILE", f"{self.target.name if self.target else ''} does not support {missing}", UNSUPPORTED)
         return text
+
+    def _read(self, expr: Expr) -> tuple[exp.Expr, _Source]:
+        """Returns the tree of an expression of the clause, and the text that sqlglot read."""
+        source = self._masked(expr.span)
+        try:
+            query = sqlglot.parse_one(source.text, read=self.dialect)
+        except SqlglotError:
+            query = None
+        if query is None or len(query.selects) != 1 or isinstance(query.selects[0], exp.Alias):
+            raise error_at(self.sql, expr.span.start, expr.span.end, "TRANSPILE", f"sqlglot cannot read this expression in the SQL of {self.read}")
+        return query.selects[0].pop(), source
+
+    def _check_aggregates(self, expr: Expr, target: Target, allowed: frozenset[str]) -> None:
+        """Raises ClauseError for an aggregate in an expression that is not allowed there, or has DISTINCT."""
+        words = f"an aggregate other than {', '.join(sorted(allowed))} in MEASURES" if allowed else "an aggregate in DEFINE"
+        for call in self._read(expr)[0].find_all(exp.AggFunc):
+            if call.sql_name() in allowed and call.find(exp.Distinct) is not None:
+                words = "DISTINCT in an aggregate"
+            elif call.sql_name() in allowed:
+                continue
+            raise error_at(self.sql, expr.span.start, expr.span.end, "TRANSPILE", f"{target.name} cannot express {words}", UNSUPPORTED)
 
     def _look_at(self, found: exp.Expr, at: int) -> None:
         """Adds notes and raises errors for engines other than Spark."""

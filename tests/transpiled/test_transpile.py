@@ -313,6 +313,11 @@ def test_between_two_engines_the_functions_of_flink_stay_and_are_told():
         ("AFTER MATCH SKIP TO A PATTERN (A)", "databricks", "A PATTERN", "databricks cannot express SKIP TO a variable"),
         ("AFTER MATCH SKIP TO NEXT ROW PATTERN (A)", "databricks", "AFTER", "databricks cannot express SKIP TO NEXT ROW"),
         ("ALL ROWS PER MATCH OMIT EMPTY MATCHES PATTERN (A)", "databricks", "ALL ROWS", "databricks cannot express these ROWS PER MATCH"),
+        ("PATTERN ((^ A) | (B $))", "databricks", "^ A", "databricks cannot express an anchor inside of a pattern"),
+        ("PATTERN (A $ B)", "databricks", "$ B", "databricks cannot express an anchor inside of a pattern"),
+        ("MEASURES 1 + median(A.x) AS m PATTERN (A)", "databricks", "1 + median", "an aggregate other than AVG, COUNT, MAX, MIN, SUM in MEASURES"),
+        ("MEASURES count(DISTINCT A.x) AS n PATTERN (A)", "databricks", "count(", "databricks cannot express DISTINCT in an aggregate"),
+        ("PATTERN (A) DEFINE A AS x > avg(A.x)", "databricks", "x > avg", "databricks cannot express an aggregate in DEFINE"),
         ("PATTERN (A) SUBSET U = (A)", "snowflake", "U = (A)", "snowflake cannot express SUBSET"),
         ("ALL ROWS PER MATCH PATTERN (A)", "flink", "ALL ROWS", "flink cannot express these ROWS PER MATCH"),
         ("PATTERN (A) DEFINE A AS NEXT(x) > 1", "flink", "NEXT(x) > 1", "flink does not support NEXT"),
@@ -324,6 +329,12 @@ def test_what_another_engine_cannot_say(clause, write, place, said):
     with pytest.raises(ClauseError) as raised:
         sparkcep.transpile(sql, "spark", write)
     assert said in raised.value.message and raised.value.column == sql.index(place) + 1
+
+
+def test_databricks_has_anchors_at_the_ends_and_five_aggregates():
+    measures = "count(A.*) AS n, sum(A.x) AS s, avg(A.x) AS a, min(A.x) AS l, max(A.x) AS h"
+    done = sparkcep.transpile(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES {measures} PATTERN (^ A+ $) DEFINE A AS LAST(x) > PREV(x))", "spark", "databricks")
+    assert "PATTERN (^ A+ $)" in done.sql and done.notes == ()
 
 
 @pytest.mark.parametrize(("read", "statement", "said"), [
