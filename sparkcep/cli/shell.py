@@ -92,7 +92,7 @@ class Shell:
         except KeyboardInterrupt:
             self.say("interrupted")
         except ClauseError as error:
-            self.say(f"error: {error.over(text)}")
+            self.say(f"error: {self._redacted(error.over(text))}")
         except (ToolError, ValueError) as error:
             self.say(f"error: {error}")
         return True
@@ -127,7 +127,7 @@ class Shell:
         reporter, outcome = Reporter(SimpleNamespace()), "failed"
 
         def job(work: Callable[[], Any]) -> Any:
-            return jobs.run(self.session, work, " ".join(statement.split())[:100], reporter.show)
+            return jobs.run(self.session, work, statement, reporter.show)
 
         try:
             yield job, reporter
@@ -149,6 +149,12 @@ class Shell:
             raise ToolError(f"unknown command {command}; the commands are {', '.join(known)} and :quit")
         known[command](rest)
 
+    def _redacted(self, error: str) -> str:
+        """Redacts the text of an error in a statement."""
+        from sparkcep.spark.configured import redaction_of
+
+        return redaction_of(self.session).of_error(error)
+
     def _help(self, rest: str) -> None:
         self.say(_HELP.format(limit=self.limit))
 
@@ -160,7 +166,7 @@ class Shell:
             try:
                 self.say(explain(text, settings=settings_of(self.session)).rstrip())
             except ClauseError as error:
-                raise ToolError(error.over(text)) from None
+                raise ToolError(self._redacted(error.over(text))) from None
 
     def _fmt(self, statement: str) -> None:
         from sparkcep.tools.fmt import format_sql

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _THREAD = "sparkcep cell"
 _PATIENCE = 0.3  # seconds before the first progress report, and between reports
+_DESCRIBED = 100  # characters
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ class Progress:
     running: int = 0
 
 
-def run(session: SparkSession, work: Callable[[], T], about: str, show: Callable[[Progress], None]) -> T:
+def run(session: SparkSession, work: Callable[[], T], statement: str, show: Callable[[Progress], None]) -> T:
     """Returns the result of ``work()``, or raises its error. Calls ``show`` about three times a second after a short delay.
 
-    ``about`` is the job's description in Spark's UI. On KeyboardInterrupt it cancels the job and then raises Interrupted.
+    The redacted beginning of ``statement`` is the job's description in Spark's UI. On KeyboardInterrupt it cancels the job and then
+    raises Interrupted.
     """
     from pyspark import InheritableThread
 
@@ -50,7 +52,7 @@ def run(session: SparkSession, work: Callable[[], T], about: str, show: Callable
     def target() -> None:
         try:
             with without_log():  # the cell shows its errors
-                jobs.begin(about)
+                jobs.begin(statement)
                 try:
                     got.append(work())
                 finally:
@@ -93,11 +95,13 @@ class _ClassicJobs:
     """The jobs of a session with a JVM, which share a job group."""
 
     def __init__(self, session: SparkSession) -> None:
-        self.context = session.sparkContext
+        self.session, self.context = session, session.sparkContext
         self.group = f"sparkcep-{uuid.uuid4()}"
 
-    def begin(self, about: str) -> None:
-        self.context.setJobGroup(self.group, about)
+    def begin(self, statement: str) -> None:
+        from sparkcep.spark.configured import redaction_of
+
+        self.context.setJobGroup(self.group, " ".join(redaction_of(self.session)(statement).split())[:_DESCRIBED])
 
     def end(self) -> None:
         """Does nothing: the group belongs to the thread, which ends."""
@@ -121,7 +125,7 @@ class _RemoteJobs:
         self.tag = f"sparkcep-{uuid.uuid4()}"
         self.seen = Progress()
 
-    def begin(self, about: str) -> None:
+    def begin(self, statement: str) -> None:
         self.session.addTag(self.tag)
         self.session.registerProgressHandler(self._hear)
 

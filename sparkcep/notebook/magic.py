@@ -113,7 +113,7 @@ class Cells:
         try:
             statements = split_statements(self._sparks(options))
         except ClauseError as error:
-            raise CellError(error.over(options.sql)) from None
+            raise self._wrong(error, options.sql) from None
         if not statements:
             raise CellError("this cell contains only comments. Write SQL in it")
         return self._explained(statements) if options.explain else self._run(statements, options)
@@ -145,8 +145,15 @@ class Cells:
             try:
                 parts.append(explain(statement, settings=settings).rstrip())
             except ClauseError as error:
-                raise CellError(error.over(statement)) from None
+                raise self._wrong(error, statement) from None
         return _Explained(printable("\n\n".join(parts)))
+
+    def _wrong(self, error: ClauseError, sql: str) -> CellError:
+        """Returns the cell's error for an error in its SQL."""
+        from sparkcep.spark.configured import redaction_of
+
+        session = session_of(self.namespace, start=False)
+        return CellError(error.over(sql) if session is None else redaction_of(session).of_error(error.over(sql)))
 
     def _run(self, statements: list[str], options: Options) -> Any:
         reporter = Reporter(self.shell)
@@ -221,7 +228,7 @@ class Cells:
 
     def _job(self, session: SparkSession, statement: str, work: Any, reporter: Reporter) -> Any:
         with self._reporting(statement):
-            return jobs.run(session, work, " ".join(statement.split())[:100], reporter.show)
+            return jobs.run(session, work, statement, reporter.show)
 
     @contextmanager
     def _reporting(self, statement: str) -> Iterator[None]:

@@ -20,6 +20,7 @@ from pyspark.logger import PySparkLogger
 
 from sparkcep.errors import ClauseError, printable
 from sparkcep.redaction import Redaction
+from sparkcep.spark.configured import redaction_of
 from sparkcep.spark.errors.reword import (
     ErrorText,
     Failure,
@@ -40,6 +41,8 @@ else:
     RAISED = (PySparkException, Py4JJavaError)  # raised by a statement; Py4JJavaError if PySpark lacks a class for it
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from sparkcep.sql.rewrite.places import Places
 
 _PREFIX = "SPARKCEP."
@@ -181,6 +184,15 @@ def redacted(raised: PySparkException, redact: Redaction) -> PySparkException:
         fragment=redact(raised.fragment),
     )
     return ClauseParseException(error, redact.of_error(str(raised)))
+
+
+@contextmanager
+def redacting(of: SparkSession | DataFrame) -> Iterator[None]:
+    """Redacts the errors of statements that are raised in its scope. ``of``: the session, or a DataFrame of it."""
+    try:
+        yield
+    except PySparkException as raised:
+        raise redacted(raised, redaction_of(getattr(of, "sparkSession", of))) from raised.__cause__
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from sparkcep.plan.records import LeafSpec
 from sparkcep.redaction import Redaction
 from sparkcep.spark.configured import settings_of, substituted
 from sparkcep.spark.connection import is_connect
-from sparkcep.spark.errors.exceptions import ClauseParseException
+from sparkcep.spark.errors.exceptions import ClauseParseException, redacting
 from sparkcep.spark.exec.budget_metrics import budget_totals
 from sparkcep.spark.exec.physical_plan import nodes, without_plans
 from sparkcep.spark.exec.sampling import Sampler
@@ -90,7 +90,8 @@ def report(of: SparkSession | StreamingQuery, sql: str | None = None, path: str 
 
         text = stream_report(of)
     else:
-        text = _Run(of, _query(substituted(of, sql))).report()
+        with redacting(of):
+            text = _Run(of, _query(substituted(of, sql))).report()
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text

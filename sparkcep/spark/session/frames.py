@@ -17,7 +17,7 @@ from sparkcep.clause.tokens import quote, tokenize
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.errors import ClauseError, error_at, position
 from sparkcep.spark.configured import settings_of
-from sparkcep.spark.errors.exceptions import ClauseParseException, StatementError, with_text
+from sparkcep.spark.errors.exceptions import ClauseParseException, StatementError, redacting, with_text
 from sparkcep.spark.errors.reword import ErrorText
 from sparkcep.spark.session.clause_arguments import Composed, Part
 from sparkcep.spark.session.session import sql_in, unformatted
@@ -96,17 +96,19 @@ def match_recognize(
         +------+-------+
         <BLANKLINE>
     """
-    composed = _composed(frame, "match_recognize", clause, partition_by, order_by, {
+    parts = {
         "pattern": pattern, "define": define, "measures": measures, "rows": rows, "after_match": after_match, "options": options, "subset": subset,
-    })  # fmt: skip
-    try:
-        return sql_in(frame.sparkSession, _statement(frame, composed), args, frame=frame)
-    except ClauseError as error:
-        raise _placed(error, composed) from None
-    except PySparkException as error:
-        if not isinstance(error, StatementError):
-            raise
-        raise with_text(error, _in_arguments(error.text, composed)) from None
+    }  # fmt: skip
+    with redacting(frame):
+        composed = _composed(frame, "match_recognize", clause, partition_by, order_by, parts)
+        try:
+            return sql_in(frame.sparkSession, _statement(frame, composed), args, frame=frame)
+        except ClauseError as error:
+            raise _placed(error, composed) from None
+        except PySparkException as error:
+            if not isinstance(error, StatementError):
+                raise
+            raise with_text(error, _in_arguments(error.text, composed)) from None
 
 
 def statement_over(frame: DataFrame, clause: str | None, partition_by: Keys | None, order_by: Keys | None) -> str:

@@ -136,10 +136,9 @@ def _session_class(spark: SparkSession) -> Any:
 
 
 def _wrap(session_class: Any) -> None:
-    from pyspark.errors import ParseException, PySparkException
+    from pyspark.errors import ParseException
 
-    from sparkcep.spark.configured import redaction_of
-    from sparkcep.spark.errors.exceptions import ClauseParseException, redacted
+    from sparkcep.spark.errors.exceptions import ClauseParseException, redacting
 
     original = session_class.sql
     if hasattr(original, "_sparkcep_original"):
@@ -153,10 +152,8 @@ def _wrap(session_class: Any) -> None:
                 from sparkcep.spark.session import warm_up
 
                 warm_up.asked(self)
-            try:
+            with redacting(self):
                 return _run(self, original, sqlQuery, args, kwargs)
-            except PySparkException as raised:
-                raise redacted(raised, redaction_of(self)) from raised.__cause__
         if isinstance(sqlQuery, str) and (said := _SET.match(sqlQuery)) and (wrong := unknown(said[1])):
             warnings.warn(wrong, stacklevel=2)
         try:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkcep.clause.tokens import one_line
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.spark.configured import setting, settings_of, substituted
-from sparkcep.spark.errors.exceptions import ClauseParseException
+from sparkcep.spark.errors.exceptions import ClauseParseException, redacting
 from sparkcep.spark.session.frames import Keys, statement_over
 from sparkcep.spark.session.session import formatted_over, sql_in, unformatted
 from sparkcep.spark.why.below import left_out
@@ -96,49 +96,50 @@ def why(
         if show or any(part is not None for part in (sql, args, clause, partition_by, order_by)):
             raise TypeError("a StreamingQuery is given, and a statement, a clause or show=... too; give the query with at=... alone")
         return _streamed(of, words, rows, redact)
-    if isinstance(of, DataFrame):
-        if sql is not None:
-            raise TypeError("a DataFrame is given, and sql too; write the clause as clause=..., or give the session")
-        session, sql = of.sparkSession, statement_over(of, clause, partition_by, order_by)
-        frames: Mapping[str, DataFrame] = {"frame": of}
-    else:
-        if not isinstance(sql, str) or any(part is not None for part in (clause, partition_by, order_by)):
-            raise TypeError("why needs a session and the statement's text, or a DataFrame and clause=...")
-        session, frames = of, {}
-    text, held = formatted_over(session, sql, frames)
-    text = substituted(session, text)
-    if isinstance(args, list):
-        text, args = name_markers(text), {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
+    with redacting(of):
+        if isinstance(of, DataFrame):
+            if sql is not None:
+                raise TypeError("a DataFrame is given, and sql too; write the clause as clause=..., or give the session")
+            session, sql = of.sparkSession, statement_over(of, clause, partition_by, order_by)
+            frames: Mapping[str, DataFrame] = {"frame": of}
+        else:
+            if not isinstance(sql, str) or any(part is not None for part in (clause, partition_by, order_by)):
+                raise TypeError("why needs a session and the statement's text, or a DataFrame and clause=...")
+            session, frames = of, {}
+        text, held = formatted_over(session, sql, frames)
+        text = substituted(session, text)
+        if isinstance(args, list):
+            text, args = name_markers(text), {f"{MARKER_PREFIX}{i}": value for i, value in enumerate(args, 1)}
 
-    def run(statement: str) -> DataFrame:
-        return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
+        def run(statement: str) -> DataFrame:
+            return sql_in(session, unformatted(statement, held) if held else statement, args, **held)
 
-    def compute(query: str, matches: pa.Table) -> pa.Table:
-        return sql_in(session, unformatted(query, [MATCHES]), args, **{MATCHES: session.createDataFrame(matches)}).toArrow()
+        def compute(query: str, matches: pa.Table) -> pa.Table:
+            return sql_in(session, unformatted(query, [MATCHES]), args, **{MATCHES: session.createDataFrame(matches)}).toArrow()
 
-    def view(name: str) -> str:
-        found = view_of(session, run, name)
-        return "" if found is None else found.text
+        def view(name: str) -> str:
+            found = view_of(session, run, name)
+            return "" if found is None else found.text
 
-    try:
-        _check(at, match, expect, show)
-        level, steps = _level(session, redact), _steps(session)
-        settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
-        asked = input_of(*with_clause(text, which, settings, partial(view_of, session, run), partial(names_of, run)), settings)
-        if at is None and match is None:
-            return _overall(run, compute, asked, words, rows, partitions, level, steps, view)
-        return _answered(run, compute, asked, Asked((), match, expect, words), at, rows, level, steps, view, show)
-    except ClauseParseException:
-        raise
-    except ClauseError as error:
-        raise ClauseParseException.shown(error, text) from None
-    except AnalysisException as error:
-        _ = run(text).schema  # raises the error of the statement itself, in the words of its text
-        if at is None and not show:
+        try:
+            _check(at, match, expect, show)
+            level, steps = _level(session, redact), _steps(session)
+            settings = replace(settings_of(session), parameters={f":{name}": value for name, value in args.items()} if args else {})
+            asked = input_of(*with_clause(text, which, settings, partial(view_of, session, run), partial(names_of, run)), settings)
+            if at is None and match is None:
+                return _overall(run, compute, asked, words, rows, partitions, level, steps, view)
+            return _answered(run, compute, asked, Asked((), match, expect, words), at, rows, level, steps, view, show)
+        except ClauseParseException:
             raise
-        asked_for = f"at={at!r} is not a condition" if not show else f"at={at!r} is not a condition, or show={show!r} is not a list of expressions"
-        said = str(error).partition("\n")[0].partition(" SQLSTATE:")[0].partition("; line ")[0]
-        raise ClauseParseException.of(ClauseError(WHY, f"{asked_for} over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
+        except ClauseError as error:
+            raise ClauseParseException.shown(error, text) from None
+        except AnalysisException as error:
+            _ = run(text).schema  # raises the error of the statement itself, in the words of its text
+            if at is None and not show:
+                raise
+            asked_for = f"at={at!r} is not a condition" if not show else f"at={at!r} is not a condition, or show={show!r} is not a list of expressions"
+            said = str(error).partition("\n")[0].partition(" SQLSTATE:")[0].partition("; line ")[0]
+            raise ClauseParseException.of(ClauseError(WHY, f"{asked_for} over the clause's input: {said}", sqlstate=SEMANTIC), text) from None
 
 
 def _streamed(query: StreamingQuery, words: Mapping[str, object], rows: int, redact: str | None) -> Why:

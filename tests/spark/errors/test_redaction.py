@@ -8,8 +8,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import PySparkException  # noqa: E402
+
 import sparkcep  # noqa: E402
+from sparkcep.cli.shell import Shell  # noqa: E402
 from sparkcep.draw.explain import FORMATS, explain  # noqa: E402
+from sparkcep.notebook import jobs  # noqa: E402
 from sparkcep.redaction import KEYS, REDACTED, Redaction  # noqa: E402
 from sparkcep.settings import Settings  # noqa: E402
 from sparkcep.spark.configured import settings_of  # noqa: E402
@@ -55,6 +59,32 @@ def test_errors(session, old, new, marked):
     *_, line, mark = text.split("\n")
     assert marked is None or [c for c, m in zip(line, mark) if m == "^"] == [marked]
 
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("v > PREV(v)", "v > 'secret-5' AND w > PREV(v)"), ("v > PREV(v)", "v > 'secret-5' AND CLASSIFIER(X) = 'A'"), ("A B+", "A B+ ('secret-5'"),
+])  # fmt: skip
+def test_errors_of_calls(session, old, new):
+    frame = session.range(4).selectExpr("id AS i", "id AS v", "CAST(id AS STRING) AS s")
+    statement = STATEMENT.replace(old, new)
+    clause = CLAUSE.replace(old, new).partition("(")[2].rpartition(")")[0]
+    calls = (
+        lambda: sparkcep.why(session, statement), lambda: sparkcep.why(frame, clause=clause), lambda: sparkcep.report(session, statement),
+        lambda: sparkcep.match_recognize(frame, clause=clause),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(PySparkException) as caught:
+            call()
+        assert REDACTED in str(caught.value) and not leaks(f"{caught.value} {caught.value.fragment}")
+
+
+def test_errors_and_jobs_of_the_shell(session):
+    said, described = [], []
+    shell = Shell(session, said.append)
+    for text in (":explain " + STATEMENT.replace("A B+", "A B+ ('secret-5'"), "SELECT 'secret-5;"):
+        shell.answer(text)
+    assert len(said) == 2 and all(REDACTED in text and not leaks(text) for text in said)
+    jobs.run(session, lambda: described.append(session.sparkContext.getLocalProperty("spark.job.description")), STATEMENT, said.append)
+    assert REDACTED in described[0] and not leaks(described[0]) and len(described[0]) <= 100
 
 def test_patterns():
     assert Redaction("")("a") == "a" and Redaction("b+")("abbc") == f"a{REDACTED}c"
