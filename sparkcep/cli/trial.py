@@ -71,8 +71,8 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
 
     Args:
         text: a statement with one clause, the text between a clause's parentheses, or a row pattern alone (``A B+ C?``). PARTITION
-            BY, ORDER BY, MEASURES and conditions are ignored. Windows, AFTER MATCH SKIP, event selection, negation and APPROX
-            apply. If there is a DEFINE, a variable without a condition matches every row, as in the statement.
+            BY, ORDER BY, MEASURES, SHOW UNFINISHED MATCHES and conditions are ignored. Windows, AFTER MATCH SKIP, event selection,
+            negation and APPROX apply. If there is a DEFINE, a variable without a condition matches every row, as in the statement.
         rows: a text of rows separated by blanks, or a sequence of rows. A row is a ``.`` or the variables whose conditions it
             satisfies, with ``|`` between variables of more than one letter. The row ``A@7`` has the time 7 for windows, which
             means seconds if they are intervals. A row without a time has the time of the row before plus one.
@@ -109,8 +109,9 @@ def preview(text: str, rows: str | Iterable[str]) -> Preview:
 
 
 def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
-    if clause.automaton is not None or clause.pref is not None or clause.approx is not None and clause.approx.report == "BUNDLES":
-        raise ClauseError("PREVIEW", "a preview over letters supports row patterns only. Automata, preferences and bundles read values: run the statement over a few rows instead")
+    if _reads_values(clause):
+        message = "a preview over letters supports row patterns only. Automata, preferences, bundles, histories, changes and sliding windows read values"
+        raise ClauseError("PREVIEW", f"{message}: run the statement over a few rows instead")
     variables = tree_of(clause.pattern)[0]
     letters = list(rows.split() if isinstance(rows, str) else rows)
     read = [_row(row, variables) for row in letters]
@@ -122,6 +123,15 @@ def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
         if variable is not None:
             taken.append((row, variable))
     return Preview(tuple(letters), tuple(PreviewMatch(number, tuple(taken)) for number, taken in found.items()))
+
+
+def _reads_values(clause: MatchClause) -> bool:
+    """Whether an option of the clause reads values of its rows."""
+    approx = clause.approx
+    if approx is not None and (approx.report in ("BUNDLES", "HISTORY") or (approx.budget is not None and approx.budget.history is not None)):
+        return True
+    slides = clause.top is not None and clause.window is not None and clause.window.slide is not None
+    return slides or bool(clause.preferences()) or any(option is not None for option in (clause.automaton, clause.changes, clause.lifetime))
 
 
 def _row(text: str, variables: Sequence[str]) -> tuple[set[str], int | None]:
@@ -156,7 +166,7 @@ def _over_letters(clause: MatchClause, variables: list[str]) -> MatchClause:
     defines = ", ".join(f"{variable_text(v)} AS is_{i}" for i, v in enumerate(variables))
     parts = f"ORDER BY t MEASURES {measures} PATTERN ({' '.join(map(variable_text, variables)) or 'A'}){' DEFINE ' * bool(defines)}{defines}"
     other = parse_clause(" " * len(clause.text) + parts)  # the positions of these parts are after those of the clause
-    return replace(clause, text=clause.text + parts, partition_by=(), order_by=other.order_by, measures=other.measures, rows=SHOW_EMPTY, defines=other.defines)
+    return replace(clause, text=clause.text + parts, partition_by=(), order_by=other.order_by, measures=other.measures, rows=SHOW_EMPTY, unfinished=None, defines=other.defines)
 
 
 def _found(plan: Plan, rows: list[tuple[set[str], int | None]]) -> Iterable[tuple[int, int, str | None]]:

@@ -41,6 +41,12 @@ def test_options_of_the_statement_hold():
     assert taken("PATTERN (A B C) APPROX 1 WINDOW 5", "A C") == ["1:A 2:C"]
 
 
+def test_unfinished_matches_are_left_out():
+    shown = "MEASURES MATCH_STATUS() AS s {} SHOW UNFINISHED MATCHES PATTERN (A B) WINDOW 3"
+    for rows in ("ONE ROW PER MATCH", "ALL ROWS PER MATCH"):
+        assert taken(shown.format(rows), "A B A . A") == ["1:A 2:B"]
+
+
 def test_the_case_of_a_variable_does_not_matter():
     assert taken("PATTERN (down up+) DEFINE DOWN AS p < 1, UP AS p > 1", ". . .") == []
     assert taken("PATTERN (down up+) DEFINE DOWN AS p < 1, UP AS p > 1", "DOWN up . up") == ["1:down 2:up"]
@@ -85,6 +91,10 @@ def test_rows_may_have_one_time():
         ("A B", "A@5 B@3", "row 2 has the time 3"),
         ("A (B", "A", "SYNTAX"),
         ("PATTERN (A B) WINDOW 5 ROWS SLIDE 1 ROWS PREF MAX (A.v) TOP 1", "A", "run the statement over a few rows"),
+        ("PATTERN (A B) APPROX 1 WINDOW 5 ROWS SLIDE 2 ROWS TOP 1", "A", "sliding windows read values: run the statement over a few rows"),
+        ("EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 9 CHANGES IN op", "A", "changes and sliding windows read values"),
+        ("PATTERN (A B) WINDOW 3 APPROX 1 MATCH HISTORY", "A", "run the statement over a few rows"),
+        ("PATTERN (A B) WINDOW 5 ROWS SLIDE 1 ROWS", "A", "SLIDE_WITHOUT_TOP"),
         ("SELECT 1", "A", "PREVIEW|SYNTAX"),
     ],
 )
