@@ -56,7 +56,8 @@ def check_expression(text: str, name: str = "at", what: str = "condition") -> No
         parse_key(text, ordered=False)
     except ClauseError as error:
         raise ClauseError(WHY, f"{name}={text!r} is not one SQL {what}: {error.message}", sqlstate=error.sqlstate) from None
-    random = next((token.text for token in tokenize(text) if token.kind == WORD and token.upper in RANDOM), None)
+    tokens = tokenize(text)
+    random = next((token.text for token, after in zip(tokens, tokens[1:]) if token.kind == WORD and token.upper in RANDOM and after.text == "("), None)
     if random is not None:
         raise ClauseError(WHY, f"{name}={text!r} has {random}(), so it differs each time. Write {what}s over the columns", sqlstate=SEMANTIC)
 

@@ -134,6 +134,12 @@ def test_wrong_questions(spark, arguments, message):
     assert caught.value.message.startswith(message), caught.value.message
 
 
+def test_a_column_with_the_name_of_a_random_function(spark):
+    table = "(SELECT id AS uuid, id % 2 AS random FROM range(4))"
+    why = sparkcep.why(spark, f"SELECT * FROM {table} MATCH_RECOGNIZE (ORDER BY uuid MEASURES 1 AS one PATTERN (A B) DEFINE B AS random = 1)", at="uuid = 1", show="random")
+    assert why.verdict == "Row 2 (uuid 1) is in match 1 as B."
+
+
 def test_the_message_about_partitions_has_a_condition_to_add(spark):
     with pytest.raises(ClauseError) as caught:
         sparkcep.why(spark, V, at="symbol IS NOT NULL AND day < 4")
