@@ -30,6 +30,7 @@ WHY = "WHY"  # the class of errors of this package
 ROW = "__row"  # the column with the number of a frozen row
 MOST_ORDERS = factorial(8)  # of a PERMUTE that are written out
 MOST_COUNTERS = 1 << 26  # of quantifiers: each order that is written out begins with those of all orders
+_DRAWN = frozenset(["RAND", "RANDOM", "RANDN", "UUID"])  # functions that are random without arguments
 _PATTERN = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end", "not", "and"])  # parts that are explained
 
 
@@ -130,6 +131,7 @@ def _checked(stated: MatchClause, clause: MatchClause, settings: Settings, quali
             raise
         untraced = error
     check_options(stated)
+    check_repeatable(stated)
     draft = drafted(replace(stated, measures=(), rows=SHOW_EMPTY), settings=settings, qualifiers=qualifiers)  # measures change no match
     try:
         check_pattern(draft.plan, clause)
@@ -176,6 +178,14 @@ def check_options(clause: MatchClause) -> None:
         raise refused(clause, approx.budget.span, "BUDGET", "BUDGET")
     if approx is not None and approx.report == HISTORY:
         raise refused(clause, approx.span, "MATCH HISTORY", "MATCH HISTORY")
+
+
+def check_repeatable(clause: MatchClause) -> None:
+    """Raises ClauseError of class WHY for a condition whose values differ each time."""
+    for define in clause.defines:
+        for call in define.condition.walk():
+            if call.op == "call" and call.value in _DRAWN and not call.args:
+                raise refused(clause, call.span, "random conditions", call.span.of(clause.text))
 
 
 def check_pattern(plan: Plan, clause: MatchClause) -> None:

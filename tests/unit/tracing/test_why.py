@@ -147,6 +147,8 @@ def test_wrong_questions(example, arguments, message):
 @pytest.mark.parametrize(
     "option, what",
     [
+        ("PATTERN (A B) DEFINE A AS v > 1, B AS rand() < 0.5", "rand()"),
+        ("PATTERN (A B) DEFINE B AS v > PREV(v) AND concat(uuid( ), s) > '5'", "uuid( )"),
     ],
 )
 def test_options_that_are_not_explained(option, what):
