@@ -203,7 +203,7 @@ class _Run:
         if not roles.keys:
             self.notes.append("Matches are not counted by partition: the clause lacks PARTITION BY, or the result lacks its columns, each with its own name.")
             return None
-        what = "matches" if roles.match or roles.one_row else "rows"
+        what = "matches" if roles.match or (roles.one_row and roles.only_matches) else "rows"
         if what == "rows":
             self.notes.append("Rows, not matches, are counted by partition: the result lacks a column with MATCH_NUMBER().")
         counted = _most(frame, roles, PARTITIONS)
@@ -300,6 +300,7 @@ class _Roles:
         start: a measure with the first row's value of ``order``.
         end: a measure with the last row's value of ``order``.
         one_row: whether the clause returns one row per match.
+        only_matches: whether it then returns nothing else, such as unfinished matches and changes.
     """
 
     keys: tuple[str, ...]
@@ -311,6 +312,7 @@ class _Roles:
     start: str
     end: str
     one_row: bool
+    only_matches: bool
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -345,6 +347,7 @@ class _Roles:
             start=measure(ordered("F")),
             end=measure(ordered("L")),
             one_row=plan.rows == ONE_ROW,
+            only_matches=_only_matches(plan),
         )
 
 
@@ -452,9 +455,15 @@ def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
         out.append(("blocks of columns that were exchanged", blocks))
     given = _given(steps, at)
     if given is not None:
-        listed = plan.rows == ONE_ROW and not plan.counting and not plan.graphing and not (plan.ranking and plan.ranking.top)
+        listed = plan.rows == ONE_ROW and _only_matches(plan) and not (plan.ranking and plan.ranking.top)
         out.append(("matches" if listed else "rows that the engine returns", given))
     return out
+
+
+def _only_matches(plan: Plan) -> bool:
+    """Whether each row of ONE ROW PER MATCH is a match, and not an unfinished match, a change, or a number of matches."""
+    is_list = plan.changes is None or plan.changes.report == "NET"
+    return is_list and not plan.counting and not plan.graphing and plan.unfinished is None
 
 
 def _given(steps: list[_Step], at: int) -> int | None:

@@ -123,6 +123,13 @@ def test_matches_without_partitions_are_counted_in_a_job_of_their_own(session):
     assert variables[2:4] == ["DOWN", "5"] and "symbol is not a number" in text_of(page)
 
 
+@pytest.mark.further
+def test_unfinished_matches_are_not_counted_as_matches(session):
+    shown = ONE_ROW.format(table="ticks", rest="").replace("'<b>' AS mark", "MATCH_STATUS() AS status ONE ROW PER MATCH SHOW UNFINISHED MATCHES").replace("UP+", "UP{9}")
+    counts, partitions, sample, *_ = tables(check(sparkcep.report(session, shown)))
+    assert "matches" not in counts and "rows that the engine returns" in counts and partitions[:2] == ["symbol", "rows"] and {"OPEN", "BROKEN"} & set(sample)
+
+
 def test_only_queries_have_reports(session, capsys, tmp_path):
     for sql, said in (
         ("CREATE VIEW v AS SELECT 1", "not CREATE"),
