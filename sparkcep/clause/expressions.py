@@ -127,8 +127,9 @@ def _called(expr: Expr, text: str) -> str:
     """``text`` as an expression that Spark names like ``expr``."""
     if expr.op != "col":
         return f"coalesce({text})"
-    name = quote(expr.value[-1])
-    return f"struct({text} AS {name}).{name}"
+    name = expr.value[-1]
+    literal = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"named_struct('{literal}', {text}).{quote(name)}"
 
 
 class Cursor:

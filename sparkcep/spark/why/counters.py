@@ -34,7 +34,7 @@ def count(run: Run, asked: Input, question: Question) -> Totals:
     keys = {f"__k{i}": text_of(plan, key.column) for i, key in enumerate(plan.partition)}
     order = ", ".join(text_of(plan, item.column) for item in plan.order)
     inner = [f"{text} AS {name}" for name, text in keys.items()] + [f"{texts[name]} AS {name}" for name in dict.fromkeys(counted.values())]
-    inner.append(f"{f'lag(struct({order}), 1) OVER ({window}) <=> struct({order})' if order else 'false'} AS __tied")  # in the window that PREV needs
+    inner.append(f"{f'lag(`struct`({order}), 1) OVER ({window}) <=> `struct`({order})' if order else 'false'} AS __tied")  # in the window that PREV needs
     each = [f"count(*) AS {_SIZE}", "count_if(__tied) AS __ties"]
     nulls = " OR ".join(f"{name} IS NULL" for name in keys) or "false"
     each.append(f"count_if({nulls}) AS __nulls")

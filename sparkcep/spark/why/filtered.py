@@ -183,7 +183,7 @@ def _left_out(run: Run, names: str, query: _Query, asked: Input, at: str, values
     for is_guarded in (False, True):
         left = f"SELECT {', '.join(computed(is_guarded))} FROM {query.table} WHERE ({at})"
         try:
-            table = run(f"{names}SELECT row.*, rows AS {_ROWS} FROM (SELECT first(struct(*)) AS row, count(*) AS rows FROM ({left}))").toArrow()
+            table = run(f"{names}SELECT row.*, rows AS {_ROWS} FROM (SELECT first(`struct`(*)) AS row, count(*) AS rows FROM ({left}))").toArrow()
             break
         except AnalysisException:  # the table has other columns
             return None
