@@ -222,10 +222,12 @@ def test_conditions_and_computed_columns_over_batches(exchanged):
 
 def test_projections_that_repeat_columns_stay_apart(exchanged):
     """A column that each of some steps reads three times would be an expression of 3 ** steps parts: twelve steps did not end."""
-    for steps, kind in ((1, "BatchBlocksExec"), (7, "BlocksExec")):
-        below = "stored_types"
-        for i in range(steps):
-            below = f"(SELECT IF(id > {i}, id - 1, id) AS id FROM {below})"
+    one = "(SELECT IF(id > 0, id - 1, id) AS id FROM stored_types)"
+    many = one
+    for i in range(1, 9):
+        many = f"(SELECT IF(id > {i}, id - 1, id) AS id FROM {many})"
+    fields = ", ".join(f"'f{i}', id + {i}" for i in range(30))  # each of which reads the struct
+    for below, kind in ((one, "BatchBlocksExec"), (f"(SELECT id, named_struct({fields}) AS s FROM stored_types)", "BatchBlocksExec"), (many, "BlocksExec")):
         with configured(exchanged, {"spark.sql.adaptive.enabled": "false"}):
             plan = exchanged.sql(f"SELECT * FROM {clause('', 'id', below)}")._jdf.queryExecution().executedPlan()
         assert [node.getClass().getSimpleName() for _, node in nodes(plan) if node.nodeName() == "MatchBlocks"] == [kind]

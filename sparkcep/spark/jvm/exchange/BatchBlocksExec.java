@@ -39,7 +39,8 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class BatchBlocksExec extends BlocksExec {
   private static final long serialVersionUID = 1L;
-  private static final int REPEATED = 4; // how often parts of expressions may be computed, on average
+  private static final int REPEATED = 4; // how often parts of expressions may be computed, on average,
+  private static final int FEW_PARTS = 5000; // unless they are so few
 
   private final Seq<Expression> values;
   private final Seq<Expression> conditions;
@@ -77,7 +78,7 @@ public final class BatchBlocksExec extends BlocksExec {
         parts += parts(known.values());
         values.replaceAll(value -> Expressions.replaced(value, known));
         conditions.replaceAll(condition -> Expressions.replaced(condition, known));
-        if (parts(values) + parts(conditions) > REPEATED * parts) {
+        if (parts(values) + parts(conditions) > Math.max(FEW_PARTS, REPEATED * parts)) {
           return rows; // Spark keeps projections apart if columns are used several times, in each of many steps
         }
         plan = projection.child();
