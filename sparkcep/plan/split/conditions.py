@@ -1014,7 +1014,7 @@ def _text(expr: Expr) -> str | None:
 def _is_given(expr: Expr) -> bool:
     """Whether an expression is a string literal, or a parameter of the statement."""
     expr = expr.bare()
-    return expr.op == "lit" and str(expr.value)[0] in "'\":?"
+    return expr.op == "lit" and str(expr.value)[0] in "'\":?rR"  # r begins a raw string
 
 
 def _splits(whole: str, joint: str, names: list[str]) -> list[tuple[str, ...]] | None:

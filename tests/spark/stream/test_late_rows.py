@@ -51,7 +51,13 @@ def appended(spark, tmp_path):
     put(source, 2, [row(5, 31), row(7, 32, None, 9), row(90, 33, "k7"), row(131, 34)])
     written = spark.sql(TEXT)
     spark.conf.set(LATE, "late_others")  # for statements that are written from now on
-    first = ran(written, tmp_path)
+    spark.sql("CREATE DATABASE late_base")
+    spark.sql("USE late_base")
+    try:
+        first = ran(written, tmp_path)
+    finally:
+        spark.sql("USE default")
+        spark.sql("DROP DATABASE late_base")
     spark.conf.set(LATE, "late_rows")
     assert dropped(first) == 3
     spark.catalog.refreshTable("late_rows")
@@ -111,7 +117,7 @@ def test_a_micro_batch_that_is_tried_again_appends_nothing(spark, tmp_path):
     counted = dropped([p if isinstance(p, dict) else json.loads(p.json) for p in plan.recentProgress])
     spark.catalog.refreshTable("late_rows")
     assert spark.table("late_rows").count() == 5 + counted and counted > 0
-    assert "late rows are appended to late_rows" in plan._jsq.explainInternal(False)
+    assert "late rows are appended to spark_catalog.default.late_rows" in plan._jsq.explainInternal(False)
 
 
 def test_a_table_that_does_not_fit_is_an_error_before_the_query_starts(spark, tmp_path):

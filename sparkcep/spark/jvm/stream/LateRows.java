@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.catalog.Table;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
@@ -12,6 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.util.QuotingUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
@@ -70,6 +72,15 @@ final class LateRows {
     return session.catalog().tableExists(table()) ? session.catalog().getTable(table()) : null;
   }
 
+  /** Returns the table's name with its catalog and namespace: those of the session may change before the query starts. */
+  private static String qualified() {
+    Table found = found();
+    List<String> parts = new ArrayList<>(List.of(found.catalog()));
+    parts.addAll(List.of(found.namespace()));
+    parts.add(found.name());
+    return parts.stream().map(QuotingUtils::quoteIfNeeded).collect(Collectors.joining("."));
+  }
+
   private static StructField[] fields() {
     return SparkSession.active().table(table()).schema().fields();
   }
@@ -87,7 +98,7 @@ final class LateRows {
       parts.add(new Literal(UTF8String.fromString(field.name()), DataTypes.StringType));
       parts.add(rows.stream().filter(row -> cased ? row.name().equals(field.name()) : row.name().equalsIgnoreCase(field.name())).findFirst().orElseThrow());
     }
-    return Expressions.described(new CreateNamedStruct(Scala.seq(parts)), COLUMN, new MetadataBuilder().putString(StreamOperator.LATE, table()).build());
+    return Expressions.described(new CreateNamedStruct(Scala.seq(parts)), COLUMN, new MetadataBuilder().putString(StreamOperator.LATE, qualified()).build());
   }
 
   /** Returns the columns of the rows that a clause reads, without those that the rewriter computes. */
