@@ -136,7 +136,7 @@ def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dic
 
 
 def quoted_type_words(sql: str) -> str:
-    """Puts the functions array, map and struct in backquotes: behind these words Spark's lexer reads >> as the end of two types.
+    """Puts the functions array, map and struct in backquotes: after these words Spark's lexer reads >> as the end of two types.
 
     A struct whose arguments may have names stays, because Spark's grammar takes names only after the plain word.
     """

@@ -226,7 +226,7 @@ def test_projections_that_repeat_columns_stay_apart(exchanged):
     many = one
     for i in range(1, 9):
         many = f"(SELECT IF(id > {i}, id - 1, id) AS id FROM {many})"
-    fields = ", ".join(f"'f{i}', id + {i}" for i in range(30))  # each of which reads the struct
+    fields = ", ".join(f"'f{i}', id + {i}" for i in range(30))  # each reads the struct
     for below, kind in ((one, "BatchBlocksExec"), (f"(SELECT id, named_struct({fields}) AS s FROM stored_types)", "BatchBlocksExec"), (many, "BlocksExec")):
         with configured(exchanged, {"spark.sql.adaptive.enabled": "false"}):
             plan = exchanged.sql(f"SELECT * FROM {clause('', 'id', below)}")._jdf.queryExecution().executedPlan()
