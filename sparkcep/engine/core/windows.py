@@ -453,14 +453,6 @@ def windows_holding(
     return np.repeat(np.arange(len(first)), counts), numbers, grid
 
 
-def sliding_windows(
-    window: Window, slide: Slide, chunk: Chunk, first: np.ndarray, last: np.ndarray, most: int
-) -> tuple[np.ndarray, pa.Array, pa.Array]:
-    """Returns the match (int64), WINDOW_START and WINDOW_END for each pair of :func:`windows_holding`."""
-    which, numbers, grid = windows_holding(window, slide, chunk, first, last, most)
-    return which, *grid.values(numbers)
-
-
 @dataclass(frozen=True)
 class Slides:
     """The sliding windows of partitions. Those of a partition are in the order of their rows.

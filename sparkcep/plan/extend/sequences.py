@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from typing import NamedTuple
 
 from sparkcep.clause import nodes
@@ -279,8 +278,3 @@ def moving_of(clause: MatchClause, scope: Scope) -> tuple[Moving, ...]:
             place = position(clause.text, sequence.size.span.start)
             found.append(Moving(scope.sequences[sequence.name.lower()].mask, kind, size, step, *place, sequence.size.span.of(clause.text)[:40]))
     return tuple(found)
-
-
-def keeps_pace(moving: Moving, slide: str) -> bool:
-    """Whether UPDATE's step is the step of SLIDE or divides it, so that the sequence's window ends with that of the clause."""
-    return (Fraction(slide) / Fraction(moving.step)).denominator == 1

@@ -13,7 +13,7 @@ import pytest
 from sparkcep.clause.parser import parse_clause
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import Limits
-from sparkcep.engine.core.windows import Grid, Moments, measured, slides, sliding_windows, window_ends, windows_holding
+from sparkcep.engine.core.windows import Grid, Moments, measured, slides, window_ends, windows_holding
 from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
 from sparkcep.engine.output.moving_windows import OwnWindow
 from sparkcep.engine.topk.topk_paths import TopkPaths
@@ -113,7 +113,8 @@ def test_sliding_windows_hold_the_rows_that_lie_in_them(size, step):
                         expected.setdefault(n, []).append(i)
         assert {int(n): list(range(a, b)) for n, a, b in zip(numbers, first, until)} == expected, (rows, down)
         at = np.array([i for i, x in enumerate(rows) if x is not None])
-        which, starts, ends = sliding_windows(window, slide, chunk, at, at, 1000)
+        which, numbers, grid = windows_holding(window, slide, chunk, at, at, 1000)
+        starts, ends = grid.values(numbers)
         told = sorted((int(at[m]), n) for n, some in expected.items() for m in range(len(at)) if at[m] in some)
         assert sorted(np.repeat(at[which], 1).tolist()) == [row for row, _ in told]
         for row, start, end in zip(at[which].tolist(), starts.to_pylist(), ends.to_pylist()):
