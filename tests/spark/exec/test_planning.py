@@ -13,6 +13,7 @@ from sparkcep.plan.plan import Plan
 from sparkcep.spark.exec.physical_plan import nodes
 from sparkcep.spark.java import find_java_tool
 from tests.selection import first, further, slow
+from tests.spark.configured import configured
 
 pytestmark = pytest.mark.codegen  # it is of Spark's plans
 
@@ -123,6 +124,13 @@ def test_a_filter_on_floating_keys_stays_above(planned):
         assert "Filter" in above and "Filter" not in below
         ours, sparks = both_ways(planned, query)
         assert ours == sparks
+
+
+def test_a_column_that_differs_from_a_key_by_case_is_not_the_key(planned):
+    clause = "(SELECT k, ts % 5 AS K, ts FROM planned) MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts ALL ROWS PER MATCH PATTERN (A+))"
+    with configured(planned, {"spark.sql.caseSensitive": "true"}):
+        assert planned.sql(f"SELECT K, count(*) FROM {clause} WHERE K = 4 GROUP BY K").collect() == [(4, 120)]
+        assert [len(re.findall(r"\bExchange ", physical(planned, f"SELECT {k}, count(*) FROM {clause} GROUP BY {k}"))) for k in ("k", "K")] == [1, 2]
 
 
 def test_a_random_filter_on_keys_stays_above(planned):

@@ -78,11 +78,13 @@ final class KeyFilters {
   /** Returns the output columns that are partition keys, each with its input expression. */
   static Map<ExprId, Expression> keys(Call call, scala.collection.immutable.Seq<Attribute> output) {
     Map<ExprId, Expression> found = new HashMap<>();
+    boolean cased = call.plan().path("case_sensitive").asBoolean(); // then k and K are two columns
     for (JsonNode key : call.plan().get("partition")) {
       boolean asWritten = !call.oneRow() && key.get("plain").asBoolean();
+      String name = key.get(asWritten ? "name" : "column").asText();
       List<Attribute> named = new ArrayList<>();
       for (Attribute attribute : CollectionConverters.asJava(output)) {
-        if (attribute.name().equalsIgnoreCase(key.get(asWritten ? "name" : "column").asText())) {
+        if (cased ? attribute.name().equals(name) : attribute.name().equalsIgnoreCase(name)) {
           named.add(attribute);
         }
       }
