@@ -443,6 +443,15 @@ def test_rows_are_exchanged_where_blocks_cannot_hold_a_column(exchanged):
         assert len(exchanged.sql(query.format(columns)).collect()) == 20
 
 
+def test_a_constant_among_the_keys_is_left_out(exchanged):
+    below = "(SELECT *, 'one' AS name FROM of_types)"
+    query = f"SELECT `int`, count(*) AS n, max(place) AS m FROM {clause('PARTITION BY name, `int`', '`float`', below)} GROUP BY `int`"
+    plan = plan_of(exchanged, query)
+    assert "MatchBlocks" in plan and plan.count("Exchange hashpartitioning") == 1
+    rows = exchanged.sql(query).collect()
+    assert len(rows) == 6 and all(row.n == row.m for row in rows)
+
+
 def test_structs_travel_in_blocks(exchanged):
     """Structs of all types, NULL ones and NULL fields, nested, with two fields of one name; from rows and from batches."""
     fields = ", ".join(f"'{name}', `{name}`" for name in NAMES)

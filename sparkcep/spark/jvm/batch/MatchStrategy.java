@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPythonUDTF;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -151,11 +150,8 @@ public final class MatchStrategy extends SparkStrategy {
     if (table instanceof Project project) {
       return projected(CollectionConverters.asJava(project.projectList()), required(project.child()));
     }
-    if (!Clustered.isAsked(table)) {
-      return planLater(table);
-    }
-    RepartitionByExpression asked = (RepartitionByExpression) ((Sort) table).child();
-    return new Clustered(asked.partitionExpressions(), ((Sort) table).order(), planLater(asked.child()));
+    List<Expression> keys = Clustered.asked(table);
+    return keys.isEmpty() ? planLater(table) : new Clustered(Scala.seq(keys), ((Sort) table).order(), planLater(table.children().head().children().head()));
   }
 
   /** Returns {@code child} with these columns, without copying rows if the columns are its own. */

@@ -43,13 +43,16 @@ public final class Clustered extends Passing implements Members {
     return made;
   }
 
-  /** Whether {@code table} is distributed and sorted as the rewriter writes it. */
-  public static boolean isAsked(LogicalPlan table) {
-    return table instanceof Sort sort
-        && !sort.global()
-        && sort.child() instanceof RepartitionByExpression repartition
-        && repartition.optNumPartitions().isEmpty()
-        && CollectionConverters.asJava(repartition.partitionExpressions()).stream().allMatch(e -> e instanceof Attribute);
+  /**
+   * Returns the keys by which {@code table} is distributed and sorted, as the rewriter writes it, without those that are constant;
+   * none for another table.
+   */
+  public static List<Expression> asked(LogicalPlan table) {
+    if (!(table instanceof Sort sort && !sort.global() && sort.child() instanceof RepartitionByExpression repartition && repartition.optNumPartitions().isEmpty())) {
+      return List.of();
+    }
+    List<Expression> keys = CollectionConverters.asJava(repartition.partitionExpressions()).stream().filter(key -> !key.foldable()).toList();
+    return keys.stream().allMatch(key -> key instanceof Attribute) ? keys : List.of();
   }
 
   @Override
