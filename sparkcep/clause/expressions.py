@@ -31,6 +31,7 @@ UNIT_FUNCTIONS = frozenset("DATEDIFF DATE_DIFF TIMESTAMPDIFF TIMEDIFF DATEADD DA
 CONSTANTS = frozenset(["TRUE", "FALSE", "NULL"])
 # functions that may be called without parentheses; Spark prefers a column of the same name
 NAMED_FUNCTIONS = frozenset("CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME CURRENT_USER SESSION_USER CURRENT_PATH".split())
+_GLUED = re.compile(r"\w\w").fullmatch  # the end of a word and the beginning of another
 _TYPED = frozenset("DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME X".split())
 TRIMMED = frozenset(["BOTH", "LEADING", "TRAILING"])
 # words between the arguments of a call, by the number of arguments before them
@@ -96,16 +97,18 @@ class Expr:
 
 
 def render(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:
-    """``expr``'s source text, with every span of ``replacements`` inside it replaced."""
+    """``expr``'s source text, with every span of ``replacements`` inside it replaced.
+
+    A replacement stays apart from a word that directly follows the original, as in ``CAST(count(*)AS INT)``.
+    """
     out, pos = [], expr.span.start
     for span in sorted(filter(expr.span.holds, replacements), key=lambda s: (s.start, -s.end)):
         if span.start < pos:  # inside an outer replacement
             continue
-        out.append(text[pos : span.start])
-        out.append(replacements[span])
+        out += [text[pos : span.start], replacements[span]]
         pos = span.end
-    out.append(text[pos : expr.span.end])
-    return "".join(out)
+    out = [piece for piece in (*out, text[pos : expr.span.end]) if piece]
+    return "".join(f"{piece} " if _GLUED(piece[-1] + after[0]) else piece for piece, after in zip(out, [*out[1:], " "]))
 
 
 def render_values(text: str, expr: Expr, replacements: Mapping[Span, str]) -> str:

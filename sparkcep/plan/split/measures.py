@@ -7,12 +7,11 @@ An aggregate that the engine does not compute becomes a function of an array if 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sparkcep.clause.expressions import Expr, render, render_values
-from sparkcep.clause.tokens import WORD, Span, tokenize
+from sparkcep.clause.tokens import WORD, Span, Token, tokenize
 from sparkcep.errors import UNSUPPORTED, position
 from sparkcep.plan import records
 from sparkcep.plan.extend.approx import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
@@ -56,7 +55,6 @@ _OVER_ARRAY = {
     "MIN": "array_min({})", "MAX": "array_max({})",
 }
 _SAME_IF_DISTINCT = frozenset(["MIN", "MAX", "COLLECT_SET", *_BOOLEAN, *_ENDS])
-_NULLS_OPTION = re.compile(r"(?:^|(?<=\W))(IGNORE|RESPECT)\s+NULLS\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -563,18 +561,22 @@ class MeasureSplitter:
     def _body(self, agg: _Aggregate, swaps: dict[Span, str]) -> tuple[str, str]:
         """The call's text up to its FILTER, without RUNNING and FINAL, and its option IGNORE NULLS or RESPECT NULLS."""
         text, span = self.scope.text, agg.call.span
-        end, behind = span.end, ""
+        tokens = head = tokenize(span.of(text))[:-1]
         if "filter" in agg.call.flags:
-            condition = agg.call.args[-1].span
-            end = span.start + _places(text[span.start : condition.start], "FILTER")[-1]
-            behind = text[condition.end : span.end]
+            condition = agg.call.args[-1].span.start - span.start
+            head = tokens[: max(i for i, token in enumerate(tokens) if token.upper == "FILTER" and token.start < condition)]
+        option = _nulls_option(head) or _nulls_option(tokens)
+        end = span.start + head[-3 if _nulls_option(head) else -1].end
         body = render(text, replace(agg.call, span=Span(span.start, end)), swaps)
         for word in agg.call.flags & {"running", "final"}:
             body = body[len(word) :].lstrip()
-        if option := _NULLS_OPTION.search(body):
-            return body[: option.start()], f" {option[0]}"
-        option = _NULLS_OPTION.search(behind)
-        return body.rstrip(), f" {option[0]}" if option else ""
+        return body, option
+
+
+def _nulls_option(tokens: list[Token]) -> str:
+    """IGNORE NULLS or RESPECT NULLS at the end of a call's tokens, after a blank; "" without either."""
+    words = [token.upper for token in tokens[-2:]]
+    return "".join(f" {token.text}" for token in tokens[-2:]) if words in (["IGNORE", "NULLS"], ["RESPECT", "NULLS"]) else ""
 
 
 def _places(text: str, word: str) -> list[int]:

@@ -86,6 +86,13 @@ def test_rendering_replaces_columns_and_nothing_else(text):
     parse(rendered)
 
 
+def test_a_replacement_stays_apart_from_the_next_word():
+    text = "CAST(count(*)AS INT)+LAST(s).f"
+    node = parse(text)
+    calls = {n.span: "x1" for n in node.walk() if n.op == "call"}
+    assert render(text, node, calls) == "CAST(x1 AS INT)+x1.f"
+
+
 @pytest.mark.parametrize(
     ("text", "structure"),
     [
