@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sparkcep.clause import automaton as written
 from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW
 from sparkcep.clause.expressions import Expr
-from sparkcep.clause.tokens import Span, tokenize
+from sparkcep.clause.tokens import Span, one_line, tokenize
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.extend.arcs import check_arcs
@@ -306,7 +306,7 @@ class _Builder:
                 raise self.scope.error(node, "AUTOMATON", f"a register begins with a constant, but {node.value[-1]} is a column. SET the register in an arc")
             initial = splitter.tree(item.initial)
         if item.like is None:
-            return Register(item.name, " ".join(item.type.lower().split()), initial, *self.place(item.span))
+            return Register(item.name, one_line(item.type).lower(), initial, *self.place(item.span))
         how, of = _typed_like(item.like)
         splitter.check(of, ROW)
         if splitter.sees(of):
@@ -355,7 +355,7 @@ class _Builder:
             if item.name.lower() in self.registers:
                 raise self.error(item.span, f"{item.name} is also a register, so {item.name} in the arc is ambiguous. Give the parameter another name")
             found[item.name.lower()] = len(self.parameters)
-            self.parameters.append(Parameter(item.name, " ".join(item.type.lower().split()), *self.place(item.span)))
+            self.parameters.append(Parameter(item.name, one_line(item.type).lower(), *self.place(item.span)))
         return found
 
     def _fence(self, arc: written.Arc, splitter: ArcSplitter) -> tuple[int, tuple[tuple, ...]]:
