@@ -362,6 +362,13 @@ class TestTheJvmParser:
         assert len(caught.value.getSqlState()) == 5
         assert "== SQL (line 1, position " in str(caught.value)
 
+    def test_errors_of_scripts(self, enabled):
+        """Spark's parser raises them as another checked exception than the one it declares."""
+        with pytest.raises(ParseException, match=r"(?s)ONLY_AT_BEGINNING.*\(line 1, pos 16\)"):
+            enabled.sql("BEGIN SELECT 1; DECLARE x INT; END")
+        with pytest.raises(ParseException, match=r"(?s)ONLY_AT_BEGINNING.*line 2, column 10"):
+            enabled.sql(f"BEGIN SELECT * FROM ticks {MATCH};\n DECLARE x INT; END")
+
     def test_a_failing_rewriter_is_not_hidden(self, enabled, monkeypatch):
         from sparkcep.spark.session import rewrite_service
 

@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
+import org.apache.spark.SparkThrowable;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.HybridParameterContext;
@@ -20,6 +21,8 @@ import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin;
+import org.apache.spark.sql.catalyst.trees.Origin;
+import org.apache.spark.sql.exceptions.SqlScriptingException;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.VariableSubstitution;
 import org.slf4j.Logger;
@@ -68,6 +71,9 @@ public final class RewritingParser implements InvocationHandler {
       return parsed;
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
+      if (cause instanceof SqlScriptingException error) {
+        cause = asParseException(error, error.origin(), args);
+      }
       if (own != null && cause instanceof AnalysisException error && !(cause instanceof ClauseException)) {
         throw new UnparsedException(own, error, Rewording.message(own, error));
       }
@@ -75,7 +81,7 @@ public final class RewritingParser implements InvocationHandler {
         raiseUnbegun((String) args[0]);
       }
       boolean declared = !(cause instanceof AnalysisException) || cause instanceof ParseException;
-      throw declared ? cause : asParseException((AnalysisException) cause, args);
+      throw declared ? cause : asParseException((AnalysisException) cause, CurrentOrigin.get(), args);
     }
   }
 
@@ -94,11 +100,11 @@ public final class RewritingParser implements InvocationHandler {
   /**
    * Returns {@code error} as the exception that the parser's methods declare: a proxy may not throw any other checked exception.
    */
-  private static ParseException asParseException(AnalysisException error, Object[] args) {
+  private static <E extends Exception & SparkThrowable> ParseException asParseException(E error, Origin origin, Object[] args) {
     ParseException out =
         new ParseException(
             Option.apply(args != null && args.length > 0 && args[0] instanceof String ? (String) args[0] : null),
-            CurrentOrigin.get(),
+            origin,
             error.getCondition(),
             Scala.map(error.getMessageParameters()),
             error.getQueryContext());
