@@ -76,7 +76,7 @@ _WHOLE = "struct(*) AS __whole"
 _RANK = re.compile(rf"\b{RANK}\b")
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
-MARKER = re.compile(rf":{MARKER_PREFIX}\d+")
+MARKER = re.compile(rf":{MARKER_PREFIX}\d+(?:/\*\*/)?")
 NEEDED = "__sparkcep_needed"  # whether a variable accepts a row
 _KEPT = 64
 _recent: dict[str, Places] = {}  # the recently rewritten statements
@@ -171,10 +171,10 @@ def rewritten_from(rewritten: str) -> Places | None:
 
 
 def name_markers(sql: str) -> str:
-    """Replaces the n-th ``?`` marker of ``sql`` by a named marker."""
+    """Replaces the n-th ``?`` marker of ``sql`` by a named marker. A comment separates it from a word that directly follows."""
     pieces, at = [], 0
     for number, t in enumerate(_markers(sql), 1):
-        pieces += [sql[at : t.start], f":{MARKER_PREFIX}{number}"]
+        pieces += [sql[at : t.start], f":{MARKER_PREFIX}{number}", "/**/" if re.match(r"\w", sql[t.end : t.end + 1]) else ""]
         at = t.end
     return "".join([*pieces, sql[at:]])
 

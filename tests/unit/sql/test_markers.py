@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkcep.sql.rewrite.rewrite import double_braces, name_markers
+from sparkcep.sql.rewrite.rewrite import double_braces, name_markers, unmarked
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_patterns_of_sequences():
 def test_a_pattern_that_cannot_be_read_has_quantifiers_alone():
     text = "SELECT ? FROM t MATCH_RECOGNIZE (PATTERN ((A |) WITHIN ?))"
     assert name_markers(text) == text.replace("SELECT ?", "SELECT :sparkcep_marker_1")
+
+
+def test_a_marker_ends_before_the_next_word():
+    text = "SELECT ?AS a FROM t WHERE x >?AND y < ? AND z"
+    named = name_markers(text)
+    assert named == "SELECT :sparkcep_marker_1/**/AS a FROM t WHERE x >:sparkcep_marker_2/**/AND y < :sparkcep_marker_3 AND z"
+    assert [text[unmarked(named.index(word), named) :][: len(word)] for word in ("AS a", "AND y", "AND z")] == ["AS a", "AND y", "AND z"]
