@@ -171,7 +171,7 @@ def reworded(failure: Failure, statement: str, places: Places | None = None) -> 
         return own
     clause = places.clause_at(span)
     if clause is not None:
-        message = _hinted(message, _hint(failure, clause, span.of(statement)) or _about_rows(failure, places, span))
+        message = _hinted(message, _about_subquery(failure, clause, span, statement) or _hint(failure, clause, span.of(statement)) or _about_rows(failure, places, span))
     elif failure.condition.startswith("UNRESOLVED_COLUMN"):
         message = _hinted(message, _about_output(failure, places))
     elif failure.condition == "AMBIGUOUS_REFERENCE":
@@ -460,6 +460,17 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
     if failure.condition.endswith("INVALID_ORDERING_TYPE") and ALL_COLUMNS in parameters.get("dataType", ""):
         return "CHANGES IN compares a retraction with rows in every column; remove columns of unordered types in a subquery"
     return ""
+
+
+def _about_subquery(failure: Failure, clause: MatchClause, span: Span, statement: str) -> str:
+    """Says how a subquery in MEASURES reads a column of the input. Without a call around it, it is computed above the engine."""
+    if not failure.condition.startswith("UNRESOLVED_COLUMN") or clause.text != statement:
+        return ""
+    nodes = [node for measure in clause.measures for node in measure.expr.walk() if node.span.holds(span)]
+    called = any(node.op == "call" and node.value in MATCH_FUNCTIONS for node in nodes)
+    if called or not any(node.op == "subquery" for node in nodes):
+        return ""
+    return f"a subquery in MEASURES reads columns of the input only inside LAST, FIRST or an aggregate; if {span.of(statement)} is one, write LAST((SELECT ...))"
 
 
 def _about_two(failure: Failure) -> str:
