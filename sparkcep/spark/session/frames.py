@@ -128,7 +128,7 @@ def statement_over(frame: DataFrame, clause: str | None, partition_by: Keys | No
 
 def _statement(frame: DataFrame, composed: Composed) -> str:
     alias = _alias(frame)
-    head = _HEAD % (f" AS {quote(alias)}" if alias else "")
+    head = _HEAD % (f" AS {unformatted(quote(alias))}" if alias else "")
     return f"{head}{unformatted(composed.text)}{_TAIL}"
 
 

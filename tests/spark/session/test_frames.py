@@ -206,6 +206,7 @@ def test_values_of_parameters(frame):
 def test_columns_by_the_alias_of_the_frame(frame):
     clause = "PARTITION BY q.sym ORDER BY q.ts MEASURES LAST(q.price) AS p PATTERN (A) DEFINE A AS q.price > 10"
     assert rows(sparkcep.match_recognize(frame.alias("q"), clause=clause)) == FOUND
+    assert rows(sparkcep.match_recognize(frame.alias("{q}"), clause=clause.replace("q.", "`{q}`."))) == FOUND
 
 
 @pytest.mark.parametrize(
