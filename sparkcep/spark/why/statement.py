@@ -12,7 +12,7 @@ from sparkcep.settings import Settings
 from sparkcep.sql.rewrite.occurrences import Statement
 from sparkcep.sql.rewrite.rewrite import rewrite_all
 from sparkcep.sql.rewrite.rewritten import Rewritten
-from sparkcep.sql.rewrite.table_names import definitions, table_names
+from sparkcep.sql.rewrite.table_names import definers, definitions, table_names
 from sparkcep.tracing.conditions.question import WHY, Question, question_of
 from sparkcep.tracing.kinds.arcs import question_of_arcs
 
@@ -51,7 +51,7 @@ def input_of(sql: str, which: str | int | None, settings: Settings) -> Input:
         raise ClauseError(WHY, "The statement lacks a MATCH_RECOGNIZE clause, and it does not read a stored view with one. Write the statement with its clause", sqlstate=SEMANTIC)
     chosen = found[0] if len(found) == 1 and which is None else _chosen(sql, found, which)
     statement = Statement(sql)
-    spans = definitions(statement.tokens, statement.close, chosen.origin.whole.start)
+    spans = definitions(statement.tokens, statement.close, definers(statement.tokens, statement.close), chosen.origin.whole.start)
     if spans is None:
         raise ClauseError(WHY, "The clause is inside a WITH RECURSIVE, or inside a WITH of an inner query. Write its input as a view, and ask about a statement over the view")
     names = f"WITH {', '.join(sql[start:end] for start, end in spans)} " if spans else ""

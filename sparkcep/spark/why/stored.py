@@ -14,7 +14,7 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.settings import Settings
 from sparkcep.spark.why.filtered import LEVELS
 from sparkcep.sql.rewrite.occurrences import has_keyword
-from sparkcep.sql.rewrite.table_names import definitions
+from sparkcep.sql.rewrite.table_names import definers, definitions
 from sparkcep.sql.stored.calls import has_call, with_clauses
 from sparkcep.tracing.conditions.question import WHY
 
@@ -85,7 +85,8 @@ def _views(sql: str, view: Callable[[str], View | None], levels: int) -> Iterato
 def _tables(sql: str) -> Iterator[str]:
     """The tables that a query names, without its CTEs."""
     tokens = [token for token in tokenize(sql) if token.kind != END]
-    spans = definitions(tokens, matching(tokens), len(sql)) or []
+    close = matching(tokens)
+    spans = definitions(tokens, close, definers(tokens, close), len(sql)) or []
     defined = {name_of(tokenize(sql[start:end])[0]).lower() for start, end in spans}
     inside = [False]  # whether a comma separates tables, for each open parenthesis
     for i, token in enumerate(tokens[:-1]):

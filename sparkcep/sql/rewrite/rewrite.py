@@ -65,7 +65,7 @@ from sparkcep.sql.rewrite.arc_sql import with_arcs, with_promises
 from sparkcep.sql.rewrite.occurrences import KEYWORD, Statement, has_keyword
 from sparkcep.sql.rewrite.places import REGISTER_FIELD, Places
 from sparkcep.sql.rewrite.rewritten import Origin, Rewritten
-from sparkcep.sql.rewrite.table_names import definitions, reads_itself, runs_at_once, table_names
+from sparkcep.sql.rewrite.table_names import definers, definitions, reads_itself, runs_at_once, table_names
 
 log = logging.getLogger("sparkcep")
 
@@ -284,6 +284,8 @@ class _Rewriter:
         self.statement = Statement(text)
         self.tokens = self.statement.tokens
         self.close = self.statement.close
+        self.withs = definers(self.tokens, self.close)
+        self.at_once = runs_at_once(self.tokens)
         self.recursive = any(t.upper == "RECURSIVE" for t in self.tokens)
         self.shifts = ">>" in text
         self.pieces: list[_Piece] = []
@@ -326,7 +328,8 @@ class _Rewriter:
         begin = origin.whole.start
         with self._placed(table.moved):
             plan = make_plan(clause, settings=self.settings, qualifiers=table.qualifiers)
-            check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
+            if plan.unfinished is not None:
+                check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
         if table.moved is not None:
             plan = plan.moved(table.moved)
         if plan.changes is not None and plan.automaton is None:
@@ -374,7 +377,7 @@ class _Rewriter:
         always = self.settings.prefilter == ALWAYS
         if "match_recognize(" in source.lower():
             return Choice(None, "its table contains a clause, which a second read would search twice")
-        if not always and not runs_at_once(self.tokens):
+        if not always and not self.at_once:
             return Choice(None, "the statement is stored and runs later, perhaps over other rows")
         names = self._names(begin)
         if self.choose is None or names is None:
@@ -393,7 +396,7 @@ class _Rewriter:
         names = self._names(begin)
         if self.choose is not None and names is not None:
             question = self._question(plan, source, names, months)
-            once = "match_recognize(" not in source.lower() and runs_at_once(self.tokens)
+            once = "match_recognize(" not in source.lower() and self.at_once
             return self.choose.slices(question, sampled=once)
         found = slices_of(plan, UNKNOWN)
         if isinstance(found, str):
@@ -408,7 +411,7 @@ class _Rewriter:
 
     def _names(self, begin: int) -> str | None:
         """Returns the WITH that makes a table at ``begin`` readable on its own, "" if none is needed, or None if it is unknown."""
-        spans = definitions(self.tokens, self.close, begin)
+        spans = definitions(self.tokens, self.close, self.withs, begin)
         if spans is None:
             return None
         return f"WITH {', '.join(self._assemble(*span) for span in spans)} " if spans else ""

@@ -25,29 +25,36 @@ def runs_at_once(tokens: list[Token]) -> bool:
     return words[0] != "CREATE" or ("TABLE" in head and "VIEW" not in head)
 
 
-def definitions(tokens: list[Token], close: dict[int, int], offset: int) -> list[tuple[int, int]] | None:
-    """Returns (start, end) of the definitions in the statement's WITH before ``offset``.
-
-    Returns None if they cannot be found: under WITH RECURSIVE, or inside a WITH of an inner query.
-    """
-    found: list[tuple[int, int]] = []
+def definers(tokens: list[Token], close: dict[int, int]) -> list[tuple[int, tuple[int, ...]]]:
+    """Returns each WITH that begins definitions: its index, and those of the parentheses around it."""
+    found: list[tuple[int, tuple[int, ...]]] = []
     opened: list[int] = []
     for i, t in enumerate(tokens):
-        if t.start >= offset:
-            break
         if t.text == "(" and i in close:
             opened.append(i)
         elif t.text == ")" and opened:
             opened.pop()
         elif t.kind == WORD and t.upper == "WITH" and _defines(tokens, i):
-            around = [o for o in opened if tokens[close[o]].start > offset]
-            if not opened:
-                listed = _listed(tokens, close, i)
-                if listed is None:
-                    return None
-                found = [span for span in listed if span[1] <= offset]
-            elif len(around) == len(opened):
+            found.append((i, tuple(opened)))
+    return found
+
+
+def definitions(tokens: list[Token], close: dict[int, int], withs: list[tuple[int, tuple[int, ...]]], offset: int) -> list[tuple[int, int]] | None:
+    """Returns (start, end) of the definitions in the statement's WITH before ``offset``. ``withs``: see :func:`definers`.
+
+    Returns None if they cannot be found: under WITH RECURSIVE, or inside a WITH of an inner query.
+    """
+    found: list[tuple[int, int]] = []
+    for i, opened in withs:
+        if tokens[i].start >= offset:
+            break
+        if not opened:
+            listed = _listed(tokens, close, i)
+            if listed is None:
                 return None
+            found = [span for span in listed if span[1] <= offset]
+        elif all(tokens[close[o]].start > offset for o in opened):
+            return None
     return found
 
 
@@ -137,6 +144,8 @@ def _defining(tokens: list[Token], close: dict[int, int], i: int, at: int) -> se
 
 def _defines(tokens: list[Token], i: int) -> bool:
     """Whether the WITH at ``i`` begins definitions."""
+    if i + 2 >= len(tokens):
+        return False
     name, after = tokens[i + 1], tokens[i + 2]
     return name.upper == "RECURSIVE" or (name.kind in (WORD, QUOTED) and (after.text == "(" or after.upper == "AS"))
 

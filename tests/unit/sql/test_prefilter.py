@@ -14,8 +14,9 @@ from sparkcep.sql.prefilter.cost import SURE, Sample, Sampled, few, worth
 from sparkcep.sql.prefilter.second_read import Choice, Filter, Near
 from sparkcep.sql.prefilter.slices import WHOLE
 from sparkcep.sql.rewrite.rewrite import rewrite_all
-from sparkcep.sql.rewrite.table_names import definitions, runs_at_once
+from sparkcep.sql.rewrite.table_names import definers, definitions, runs_at_once
 from tests.selection import one_in
+from tests.support.steps import steps
 
 ROWS, SEEN = 200_000, 20_000
 
@@ -92,7 +93,8 @@ def test_what_is_worth_a_read():
 
 def names(sql):
     tokens = tokenize(sql)
-    found = definitions(tokens, matching(tokens), sql.index("HERE"))
+    close = matching(tokens)
+    found = definitions(tokens, close, definers(tokens, close), sql.index("HERE"))
     return None if found is None else [sql[a:b] for a, b in found]
 
 
@@ -108,10 +110,20 @@ def names(sql):
         ("WITH o AS (WITH a AS (SELECT 1) SELECT * FROM (SELECT * FROM HERE)) SELECT 1", None),
         ("WITH RECURSIVE a AS (SELECT 1) SELECT * FROM HERE", None),
         ("WITH a AS NOT MATERIALIZED (SELECT 1) SELECT * FROM HERE", None),
+        ("SELECT * FROM HERE AS with", []),
     ],
 )
 def test_names_under_which_a_table_is_read(sql, wanted):
     assert names(sql) == wanted
+
+
+def test_a_statement_is_not_read_again_for_each_table():
+    def taken(columns):
+        tokens = tokenize(f"WITH a AS (SELECT 1) SELECT {'1, ' * columns} 1 FROM t")
+        close = matching(tokens)
+        return steps(definitions, tokens, close, definers(tokens, close), tokens[-1].start)
+
+    assert taken(1_000) == taken(10)
 
 
 @pytest.mark.parametrize(
