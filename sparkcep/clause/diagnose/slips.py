@@ -21,6 +21,9 @@ _OF_A_REPORT = {"BUNDLES": "MATCH BUNDLES", "PROXY": "PROXY MATCHES", "PROXIES":
 _REPORTS = ("ALL MATCHES", "FIRST MATCH", "PROXY MATCHES", "MATCH BUNDLES", "MATCH HISTORY")
 _UNFINISHED = {"TIMEOUT": "SHOW TIMEOUT MATCHES", "PARTIAL": "SHOW UNFINISHED MATCHES", "UNFINISHED": "SHOW UNFINISHED MATCHES"}  # as other engines and users write them
 _ROWS_OF_ALL = {"WITH": "WITH UNMATCHED ROWS", "SHOW": "SHOW EMPTY MATCHES", "OMIT": "OMIT EMPTY MATCHES"}
+_ONCE = {
+    "ON": "Leave one of the two out", "WHEN": "Join its conditions by AND", "SET": "Separate its assignments by commas", "EMIT": "Separate its values by commas",
+}  # fmt: skip
 
 Slip = tuple[Span, str]  # its place and the message
 
@@ -323,6 +326,17 @@ def _of_a_ranking(cursor: Cursor, said: str) -> Slip | None:
     return None
 
 
+def _of_the_arc(cursor: Cursor, items: tuple[str, ...]) -> list[str]:
+    """The words outside of parentheses and CASE of the arc that the parser had read. Empty if it had read another item."""
+    begin = next((at for at in range(cursor.i - 1, -1, -1) if _is(cursor.tokens[at], *items)), 0)
+    words, depth = [], 0
+    for token in cursor.tokens[begin : cursor.i]:
+        depth = max(depth + (token.text == "(" or _is(token, "CASE")) - (token.text == ")" or _is(token, "END")), 0)
+        if depth == 0 and token.kind == WORD:
+            words.append(token.upper)
+    return words if words[:1] == ["ARC"] else []
+
+
 def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
     """Finds notation of other languages between the items of AUTOMATON, and in them."""
     token, last, items = cursor.token, before(cursor), ("REGISTER", "STATE", "ARC", "ARCS")
@@ -344,8 +358,10 @@ def _of_an_automaton(cursor: Cursor, said: str) -> Slip | None:
         return span_of(token), f"the first value of a register follows an equals sign. Write = {cursor.peek().text}"
     if _is(token, "IF", "WHERE"):
         return span_of(token), f"the condition of an arc follows WHEN. Write WHEN instead of {token.text}"
-    inside = next((of.upper for of in reversed(cursor.tokens[: cursor.i]) if _is(of, *items)), "")
-    if _is(token, "WHEN", "SET", "ON") and inside == "ARC" and said.startswith("expected REGISTER, STATE"):
+    arc = _of_the_arc(cursor, items)
+    if _is(token, *_ONCE) and arc and said.startswith("expected REGISTER, STATE"):
+        if token.upper in arc:
+            return span_of(token), f"an arc has one {token.upper}. {_ONCE[token.upper]}"
         return span_of(token), f"{token.upper} comes too late in the arc. Write its parts in this order: ARC FROM q TO q ON EMPTY WHEN ... SET ... EMIT (...)"
     if _is(token, "START") and _is(last, "FINAL"):
         return Span(last.start, token.end), "START comes before FINAL. Write START FINAL"
