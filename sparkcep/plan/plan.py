@@ -86,12 +86,6 @@ class Plan:
         """The input columns that form the partition key."""
         return (*(key.column for key in (*self.partition, *self.equal_keys)), *([self.slice] if self.slice else []))
 
-    @property
-    def given_keys(self) -> tuple[str, ...]:
-        """The keys in an output row: those of PARTITION BY. A history also has the others, which distinguish its bundles."""
-        history = self.approximate is not None and self.approximate.report == "HISTORY"
-        return tuple(key.column for key in (*self.partition, *(self.equal_keys if history else ())))
-
     def key_texts(self) -> tuple[str, ...]:
         """The keys of PARTITION BY as SQL texts over the table function's output."""
         return tuple(key.column if self.rows == ONE_ROW or not key.plain else quote(key.name) for key in self.partition)

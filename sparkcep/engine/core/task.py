@@ -130,7 +130,7 @@ def output_schema(plan: Plan, schema: pa.Schema) -> pa.Schema:
     """
     fields = []
     if plan.rows == "one":
-        fields += [pa.field(name, schema.field(name).type) for name in plan.given_keys]
+        fields += [pa.field(key.column, schema.field(key.column).type) for key in plan.partition]
     else:
         internal = {LETTERS, *(n for n, _ in plan.inputs), *(n for n, _ in plan.ordered_inputs)}
         internal.update(plan.arcs.columns if plan.arcs is not None else ())

@@ -632,7 +632,7 @@ def _history(plan: Plan, rows: str) -> str:
     whole = "BIGINT" if plan.approximate.whole else "DOUBLE"
     (_, pattern), *columns = plan.outputs
     place, errors, remaining, idle, visits, points, starts = (text for _, text in columns)
-    keys = [f"{key} ASC NULLS FIRST" for key in plan.given_keys]
+    keys = [f"{key.column} ASC NULLS FIRST" for key in plan.partition]
     spread = f"SELECT * FROM {rows} LATERAL VIEW OUTER posexplode({starts}) __b AS {POSITION}, {ELEMENT}"
     order = ", ".join([f"{POSITION} IS NULL", f"{ELEMENT} ASC NULLS FIRST", *keys])
     numbered = f"SELECT *, IF({POSITION} IS NULL, NULL, dense_rank() OVER (ORDER BY {order})) AS __bundle FROM ({spread})"
