@@ -89,7 +89,7 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
         check_changes(plan, schema)
         check_arcs(plan, schema)
         none = np.zeros((1, 1), dtype=np.uint8)
-        compiled = compile_automaton(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss)
+        compiled = compile_automaton(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months)
         return Prepared(strategy, schema, conditions, out, layout.NO_MEMO, none, compiled)
     return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions), looks=looks)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sparkcep.columns.types import MAX_DIGITS, NULL, Type
 from sparkcep.compiler.conditions.bytecode import ConditionCompiler
-from sparkcep.compiler.registers.inferred_types import typed
+from sparkcep.compiler.registers.inferred_types import MONTHS, typed
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.records import Arc, Automaton, Parameter, Register, letter_column, parameter_column, register_column
@@ -26,7 +26,7 @@ WORD, FLOAT, WIDE = range(3)  # storage of a value: one word, one floating-point
 _TYPES = {
     "boolean": pa.bool_(), "tinyint": pa.int8(), "byte": pa.int8(), "smallint": pa.int16(), "short": pa.int16(), "int": pa.int32(), "integer": pa.int32(),
     "bigint": pa.int64(), "long": pa.int64(), "float": pa.float32(), "real": pa.float32(), "double": pa.float64(), "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ltz": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"), "string": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ltz": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"), "string": pa.string(), MONTHS: pa.int32(),
 }  # fmt: skip
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?: ?\( ?(\d{1,2}) ?(?:, ?(\d{1,2}) ?)?\))?")
 
@@ -111,26 +111,30 @@ def _at(part: Register | Parameter | Arc, message: str) -> ClauseError:
     return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=part.line, column=part.column, fragment=part.text)
 
 
-def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str, precision_loss: bool) -> tuple[pa.DataType, ...]:
+def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str, precision_loss: bool, months: tuple[str, ...]) -> tuple[pa.DataType, ...]:
     """The types of EMIT's columns: for each column the common type of its arcs, by Spark's rules."""
-    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone, precision_loss).emits)
+    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone, precision_loss, months).emits)
 
 
-def compile_automaton(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC", precision_loss: bool = True) -> Compiled:
+def compile_automaton(
+    automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC", precision_loss: bool = True, months: tuple[str, ...] = (),
+) -> Compiled:  # fmt: skip
     """Compiles an automaton over the columns of ``schema``, in the session's time zone.
 
-    ``precision_loss``: whether decimal results of more than 38 digits lose digits after the point.
+    ``precision_loss``: whether decimal results of more than 38 digits lose digits after the point. ``months``: columns with the
+    months of year-month intervals.
 
     Raises ClauseError for type errors, at their arcs.
     """
     by_ways = automaton.by_ways
-    automaton = typed(automaton, schema)
+    automaton = typed(automaton, schema, months)
     types = [register_type(register) for register in automaton.registers]
+    months += tuple(register_column(i) for i, register in enumerate(automaton.registers) if register.type == MONTHS)
     known = {f.name: f for f in schema}
     known |= {letter_column(bit): pa.field(letter_column(bit), pa.bool_()) for bit in range(MAX_VARIABLES)}
     known |= {register_column(i): pa.field(register_column(i), t) for i, t in enumerate(types)}
     known |= {parameter_column(i): pa.field(parameter_column(i), register_type(parameter)) for i, parameter in enumerate(automaton.parameters)}
-    machine = ConditionCompiler((), pa.schema(known.values()), ansi, True, zone, precision_loss=precision_loss)
+    machine = ConditionCompiler((), pa.schema(known.values()), ansi, True, zone, months, precision_loss=precision_loss)
     return _Compiler(automaton, machine).run(types, by_ways)
 
 
@@ -202,6 +206,7 @@ class _Compiler:
                 return plain, plain
             if not _assignable(found, target):
                 instead = "Declare it as DOUBLE, or cast the columns to DECIMAL" if found.is_float and target.kind == "decimal" else "CAST the value"
+                instead = "Declare it by LIKE (x), where x is an interval of the row" if found.kind == "months" else instead
                 raise _at(part, f"a value of type {found} cannot be assigned to {what}, which is {target}. {instead}")
             at = len(machine.code)
             machine.emit(tree)
@@ -258,6 +263,6 @@ def _arrow(t: Type) -> pa.DataType:
     plain = {
         "null": pa.null(), "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
         "float": pa.float32(), "double": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"),
-        "interval": pa.duration("us"), "string": pa.string(),
+        "interval": pa.duration("us"), "months": pa.int32(), "string": pa.string(),
     }  # fmt: skip
     return pa.decimal128(t.precision, t.scale) if t.kind == "decimal" else plain.get(t.kind, pa.null())

@@ -172,9 +172,10 @@ class ArcTexts:
 
     def _check(self, one: ArcTextRow, arc: Arc) -> None:
         """Compiles an arc on its own, so that an error names it."""
+        plan = self.task.plan
         for column, part in (("when", arc._replace(sets=())), ("set", arc._replace(fence=()))):
             try:
-                compile_automaton(self._automaton([part]), self._schema(), self.task.plan.ansi, self.task.plan.zone, self.task.plan.precision_loss)
+                compile_automaton(self._automaton([part]), self._schema(), plan.ansi, plan.zone, plan.precision_loss, plan.months)
             except ClauseError as error:
                 raise _error(f"{_named(one)}: {error.message} (in its {column}, {shown(getattr(one, column))!r})") from None
 
@@ -194,7 +195,7 @@ class ArcTexts:
         """The task with all arcs that have come so far."""
         prepared, automaton, schema = self.task.prepared, self._automaton(self.arcs), self._schema()
         plan = replace(prepared.plan, automaton=automaton, variables=self.variables())
-        compiled = compile_automaton(automaton, schema, plan.ansi, plan.zone, plan.precision_loss)
+        compiled = compile_automaton(automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months)
         whole = replace(prepared, strategy=replace(prepared.strategy, plan=plan), input_schema=schema, compiled=compiled)
         return replace(self.task, prepared=whole, failures=Failures(plan, self.task.limits))
 

@@ -159,5 +159,5 @@ def _leaf_type(plan: Plan, name: str, spec: LeafSpec, schema: pa.Schema) -> pa.D
 def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType | None:
     """Returns the type of a register or of EMIT's column, None for other leaves."""
     if spec.kind == "register":
-        return register_type(typed_register(plan.automaton.registers[spec.number], schema))
-    return emit_types(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss)[spec.number] if spec.kind == "emit" else None
+        return register_type(typed_register(plan.automaton.registers[spec.number], schema, plan.months))
+    return emit_types(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months)[spec.number] if spec.kind == "emit" else None

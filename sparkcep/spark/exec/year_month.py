@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, StructField, StructType, YearMonthIntervalType
 
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Automaton, Here
+from sparkcep.plan.records import Checked, Here, register_column
 from sparkcep.settings import Settings
 from sparkcep.sql.rewrite.rewrite import AVERAGE, Months, rewrite_all
 
@@ -21,6 +23,7 @@ log = logging.getLogger("sparkcep")
 
 ERROR_CLASS = "SPARKCEP.YEAR_MONTH_INTERVAL"
 _KEPT = ("min", "max", "sum")  # aggregates of months that return months
+_OF_BOTH_UNITS = "interval year to month"
 
 
 def find_months(sql: str, settings: Settings, schema_of: Callable[[str], StructType]) -> tuple[Months | None, ...]:
@@ -52,10 +55,11 @@ def _months(plan: Plan, schema: StructType) -> Months | None:
     types = {f.name: f.dataType.simpleString() for f in schema.fields if isinstance(f.dataType, YearMonthIntervalType)}
     if not types:
         return None
-    numbers = StructType([StructField(f.name, IntegerType() if f.name in types else f.dataType) for f in schema.fields])
-    leaves = dict(plan.leaves)
+    numbers = arrow_schema(StructType([StructField(f.name, IntegerType() if f.name in types else f.dataType) for f in schema.fields]))
+    plan = replace(plan, months=tuple(types))
+    leaves, emitted = dict(plan.leaves), _emitted(plan, numbers, types)
     outputs = []
-    for f in output_schema(plan, arrow_schema(numbers)):
+    for f in output_schema(plan, numbers):
         kind, spec = types.get(f.name, ""), leaves.get(f.name)
         if spec is not None and spec.kind == "nav":
             kind = types.get(spec.column, "")
@@ -65,14 +69,39 @@ def _months(plan: Plan, schema: StructType) -> Months | None:
             kind = AVERAGE
         elif spec is not None and spec.kind == "rows" and types.keys() & set(spec.columns):
             kind = f"rows<{','.join(types.get(column, '') for column in spec.columns)}>"
+        elif spec is not None and spec.kind == "register":
+            kind = types.get(plan.automaton.registers[spec.number].like, "")
         elif spec is not None and spec.kind == "emit":
-            kind = _emitted(plan.automaton, spec.number, types)
+            kind = emitted[spec.number]
         outputs.append((f.name, kind))
     return Months(tuple(types.items()), tuple(outputs))
 
 
-def _emitted(automaton: Automaton, number: int, types: dict[str, str]) -> str:
-    """Returns the type of a column of EMIT whose values are all columns of months of one type, else ""."""
-    trees = [arc.emits[number] for arc in automaton.arcs if arc.emits]
-    found = {types.get(tree.column, "") if isinstance(tree, Here) else "" for tree in trees if tree[:2] != ("lit", "null")}
-    return found.pop() if len(found) == 1 else ""
+def _emitted(plan: Plan, schema: pa.Schema, types: dict[str, str]) -> list[str]:
+    """The interval type of each column of EMIT, "" if it is not of months. ``types``: the types of the columns of months."""
+    from sparkcep.compiler.registers.register_code import compile_automaton
+
+    automaton = plan.automaton
+    if automaton is None:
+        return []
+    known = types | {register_column(i): types[register.like] for i, register in enumerate(automaton.registers) if register.like in types}
+    found = []
+    for number, held in enumerate(compile_automaton(automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months).emits):
+        units = {unit for arc in automaton.arcs if arc.emits for unit in _units(arc.emits[number], known)}
+        found.append("" if held.type.kind != "months" else units.pop() if len(units) == 1 else _OF_BOTH_UNITS)
+    return found
+
+
+def _units(tree: tuple, types: dict[str, str]) -> set[str]:
+    """The types of the intervals whose common type is that of a tree's value."""
+    if isinstance(tree, Checked):
+        return _units(tree.tree, types)
+    if isinstance(tree, Here):
+        return {types[tree.column]} if tree.column in types else set()
+    if tree[0] != "call":
+        return set()
+    name, *operands = tree[1:]
+    if name in ("*", "/"):
+        return {_OF_BOTH_UNITS}
+    values = [*operands[1::2], operands[-1]] if name == "if" else operands
+    return {unit for value in values for unit in _units(value, types)}
