@@ -171,6 +171,18 @@ def _end(automaton, row):
     return None if automaton.window is None else row["id"] + automaton.window
 
 
+def _stretches(automaton, rows):
+    """All contiguous rows that live together: these rows, the end of their lives, and the rows after them."""
+    for last in range(len(rows)):
+        for first in range(last + 1):
+            some = rows[first : last + 1]
+            if automaton.consecutive and any(None in (a["n"], b["n"]) or a["n"] + 1 != b["n"] for a, b in zip(some, some[1:])):
+                continue
+            end = min((end for end in (_end(automaton, row) for row in some) if end is not None), default=None)
+            if end is None or end > some[-1]["id"]:
+                yield some, end, rows[last + 1 :]
+
+
 def matches(automaton, rows, until=None, name=lambda row: row["id"]):
     """The matches of a partition, its rows in order, as (first, last, registers, EMIT values, from, to, names of the arcs that took
     the rows).
@@ -180,31 +192,41 @@ def matches(automaton, rows, until=None, name=lambda row: row["id"]):
     rows = [row for row in rows if row["id"] is not None]
     names = sorted({name for arc in automaton.arcs for name, _ in arc.emits})
     out = []
-    for last in range(len(rows)):
-        for first in range(last + 1):
-            some = rows[first : last + 1]
-            if automaton.consecutive and any(None in (a["n"], b["n"]) or a["n"] + 1 != b["n"] for a, b in zip(some, some[1:])):
-                continue
-            ends = [end for end in (_end(automaton, row) for row in some) if end is not None]
-            end = min(ends, default=None)
-            if end is not None and end <= some[-1]["id"]:
-                continue
-            found = []
-            for at in _computations(automaton, some):
-                if at.emitted is not None or at.state in automaton.final:
-                    found.append((at, some[-1]["id"], end))
-                if not at.again and end is not None and (until is None or end <= until) and all(row["id"] >= end for row in rows[last + 1 :]):
-                    for number, arc in enumerate(automaton.arcs):
-                        after = _stepped(automaton, number, arc, at, some[-1], end) if arc.on == EXPIRY and arc.source == at.state else None
-                        if after is not None:
-                            found.append((after, end, end + (end - some[0]["id"])))
-            told = {}
-            for at, begins, ends_at in sorted(found, key=lambda match: match[0].path):
-                labels = tuple(automaton.arcs[number].name for number in at.path if automaton.arcs[number].on == ROW)
-                emitted = dict(at.emitted or ())
-                told.setdefault((at.registers, tuple((name, emitted.get(name)) for name in names), begins, ends_at), labels)
-            out += [(name(some[0]), name(some[-1]), *key, labels) for key, labels in told.items()]
+    for some, end, behind in _stretches(automaton, rows):
+        found = []
+        for at in _computations(automaton, some):
+            if at.emitted is not None or at.state in automaton.final:
+                found.append((at, some[-1]["id"], end))
+            if not at.again and end is not None and (until is None or end <= until) and all(row["id"] >= end for row in behind):
+                for number, arc in enumerate(automaton.arcs):
+                    after = _stepped(automaton, number, arc, at, some[-1], end) if arc.on == EXPIRY and arc.source == at.state else None
+                    if after is not None:
+                        found.append((after, end, end + (end - some[0]["id"])))
+        told = {}
+        for at, begins, ends_at in sorted(found, key=lambda match: match[0].path):
+            emitted = dict(at.emitted or ())
+            told.setdefault((at.registers, tuple((name, emitted.get(name)) for name in names), begins, ends_at), _labels(automaton, at))
+        out += [(name(some[0]), name(some[-1]), *key, labels) for key, labels in told.items()]
     return out
+
+
+def _labels(automaton, at):
+    """The names of the arcs that took the rows of a computation."""
+    return tuple(automaton.arcs[number].name for number in at.path if automaton.arcs[number].on == ROW)
+
+
+def matches_by_rows(automaton, rows, until=None, name=lambda row: row["id"]):
+    """The matches of AUTOMATON BY ROWS, each once: (first row, last row, (name, label) of the rows that named arcs took, registers,
+    EMIT values, to). First and last row are those of one of its computations."""
+    names = sorted({name for arc in automaton.arcs for name, _ in arc.emits})
+    told = {}
+    for some, end, _ in _stretches(automaton, [row for row in rows if row["id"] is not None]):
+        for at in _computations(automaton, some):
+            taken = tuple((name(row), label) for row, label in zip(some, _labels(automaton, at), strict=True) if label is not None)
+            if taken and (at.emitted is not None or at.state in automaton.final):
+                emitted = dict(at.emitted or ())
+                told.setdefault((taken, at.registers, tuple(emitted.get(name) for name in names), end), (name(some[0]), name(some[-1])))
+    return [(*ends, *match) for match, ends in told.items()]
 
 
 # -- as a clause ------------------------------------------------------------------------------------------------------
@@ -307,6 +329,34 @@ def random_automaton(rng):
     if states[0] not in named:
         return random_automaton(rng)
     return Automaton(registers, states[0], frozenset(final & named), arcs, window, lifetime)
+
+
+def with_more(rng, automaton):
+    """The automaton with what random ones seldom have: rows whose lives do not end, arcs ON EMPTY that loop, and several FINAL
+    states."""
+    states, arcs, lifetime = sorted({state for arc in automaton.arcs for state in (arc.source, arc.target)}), list(automaton.arcs), automaton.lifetime
+    if lifetime is None and rng.random() < 0.25:
+        lifetime = ("+", ("name", "id"), ("lit", rng.randrange(1, 5)))
+    if lifetime is not None:
+        ever = rng.choice([("=", ("name", "w"), ("lit", 2)), ("is null", ("name", "v")), ("<", ("name", "w"), ("lit", 2))])
+        lifetime = ("case", ever, ("lit", None), lifetime)
+    for number in range(rng.randrange(4)):
+        when = random_condition(rng, [*automaton.registers]) if automaton.registers and rng.random() < 0.6 else None
+        sets = tuple((name, _bounded(rng, [*automaton.registers])) for name in automaton.registers if rng.random() < 0.5)
+        emits = (("x", random_expression(rng, [*automaton.registers, "v"], 1)),) if rng.random() < 0.25 else ()
+        arcs.insert(rng.randrange(len(arcs) + 1), Arc(rng.choice(states), rng.choice(states), rng.choice((None, f"e{number}")), EMPTY, when, sets, emits))
+    final = automaton.final | {state for state in states if rng.random() < 0.2}
+    return replace(automaton, arcs=tuple(arcs), final=final, lifetime=lifetime, window=None if lifetime is not None else automaton.window, budget=10_000)
+
+
+def random_by_rows(rng):
+    """An automaton for BY ROWS: some arcs lack a name, and some share one."""
+    while True:
+        automaton = with_more(rng, random_automaton(rng))
+        unnamed = rng.random()
+        arcs = tuple(replace(arc, name=None if rng.random() < unnamed else rng.choice("AAB")) for arc in automaton.arcs)
+        if not any(arc.on == EXPIRY for arc in arcs) and any(arc.on == ROW and arc.name is not None for arc in arcs):
+            return replace(automaton, arcs=arcs)
 
 
 def random_rows(rng, count):

@@ -157,9 +157,9 @@ def changelog(automaton, changes, ahead=None, key=by_count, arcs=None, find=orac
 # -- random ones ------------------------------------------------------------------------------------------------------
 
 
-def random_changes(rng, count, late=0.3, by=None, retracts=0.25):
+def random_changes(rng, count, late=0.3, by=None, retracts=0.25, equal=0.0):
     """Changes that make sense but for now and then one: rows that come out of order, are retracted, and come again, and
-    punctuations, with ``by`` also of rows with one value of that column."""
+    punctuations, with ``by`` also of rows with one value of that column. ``equal``: how often a row equals one that is there."""
     changes, there, at, time, promised, of = [], [], 0, 0, -1, {}
     for _ in range(count):
         at += 1
@@ -191,6 +191,8 @@ def random_changes(rng, count, late=0.3, by=None, retracts=0.25):
             row["id"] = None
         if by is not None and row["id"] is not None:
             row["id"] = max(row["id"], of.get(row[by], -1))
+        if equal and free and rng.random() < equal:
+            row = rng.choice(free)
         change = dict(row, op=rng.choice(("insert", None, "Insert")), at=at)
         changes.append(change)
         there.append(change)

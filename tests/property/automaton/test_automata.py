@@ -89,6 +89,35 @@ def test_the_engine_agrees_with_definition_2(seed):
     assert matched >= compared
 
 
+TYPES = ("INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10,0)", "DECIMAL(38,0)")
+
+
+def with_types(rng, automaton, text):
+    """The clause with registers of another type, which hold the same whole numbers."""
+    chosen = rng.choice(TYPES)
+    for name in automaton.registers:
+        text = text.replace(f"REGISTER {name} INT", f"REGISTER {name} {chosen}")
+    return text
+
+
+@pytest.mark.parametrize("seed", first(range(32), wider=2))
+def test_lives_without_end_loops_on_empty_and_types_of_registers(seed):
+    rng = random.Random(7500 + seed)
+    compared = matched = 0
+    for i in range(AUTOMATA // 3):
+        automaton, expected = oracle.with_more(rng, oracle.random_automaton(rng)), {}
+        partitions = {p: oracle.random_rows(rng, rng.randrange(1, 8)) for p in range(PARTITIONS // 2)}
+        for p, rows in partitions.items():
+            automaton.spent[0] = 0
+            try:
+                expected[p] = wanted(automaton, rows)
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+        pairs, matches = same_rows(with_types(rng, automaton, oracle.clause(automaton, measures_of(automaton)[1])), partitions, expected, (None, 1, 3)[i % 3])
+        compared, matched = compared + pairs, matched + matches
+    assert matched > compared > AUTOMATA
+
+
 @pytest.mark.parametrize("room", [None, 1])
 @pytest.mark.parametrize("seed", first(range(8), wider=2))
 def test_classifier_names_the_arcs_of_the_first_computation(seed, room, monkeypatch):

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
 from sparkcep.engine.automaton import register_arrays
 from sparkcep.engine.changelog.append_only import AppendOnly
+from tests.oracle import automaton as oracle
+from tests.oracle import changelog
 from tests.property.in_process import run
 from tests.selection import first, one_in
 
 AUTOMATA, PARTITIONS = 5, 8  # a seed
+SPECULATE = {None: "", 0: " SPECULATE NONE", 2: " SPECULATE 2"}
 SHAPES = ("begin", "middle", "end", "any", "twice")
 
 
@@ -147,6 +151,87 @@ def test_each_match_is_reported_once(seed, shape, monkeypatch):
                 assert Counter(match for _, match in found) == Counter(matches(graph, rows)), f"{text}\n{options} rows {rows}"
                 count += len(found)
     assert count > 10
+
+
+def reported_of(automaton, rows, number, at):
+    """The matches of the output of a partition as :func:`matches_by_rows` has them, with the number of each; ``at``: the column
+    that names a row."""
+    emits = sorted({name for arc in automaton.arcs for name, _ in arc.emits})
+    by_number = {}
+    for row in rows:
+        by_number.setdefault(row[number], []).append(row)
+    return [
+        (number, (tuple((row[at], row["m_label"]) for row in own), *(tuple(own[0][f"m_{name}"] for name in some) for some in (automaton.registers, emits)), own[0]["m_to"]))
+        for number, own in by_number.items()
+    ]
+
+
+def clause_of(automaton, measures, changes=""):
+    names = [*automaton.registers, *sorted({name for arc in automaton.arcs for name, _ in arc.emits})]
+    told = ", ".join([measures, "CLASSIFIER() AS m_label, MATCH_TO() AS m_to", *(f"{name} AS m_{name}" for name in names)])
+    return oracle.clause(automaton, told, "ALL ROWS PER MATCH", changes).replace("AUTOMATON (", "AUTOMATON BY ROWS (")
+
+
+@pytest.mark.parametrize("seed", first(range(24), wider=2))
+def test_registers_loops_on_empty_and_lives_without_end(seed, monkeypatch):
+    rng = random.Random(f"registers {seed}")
+    if seed % 3 == 1:
+        monkeypatch.setattr(register_arrays, "RECORDS", 1)
+        monkeypatch.setattr(register_arrays, "MATCHES", 1)
+    compared = count = 0
+    while compared < AUTOMATA:
+        automaton, expected = oracle.random_by_rows(rng), {}
+        partitions = {p: random_rows(rng, rng.randrange(1, 7)) for p in range(PARTITIONS // 2)}
+        for p, rows in partitions.items():
+            automaton.spent[0] = 0
+            try:
+                expected[p] = Counter(match[2:] for match in oracle.matches_by_rows(automaton, rows))
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+        if not any(expected.values()):
+            continue
+        compared += 1
+        text = clause_of(automaton, "MATCH_NUMBER() AS m_no")
+        for options in ({}, {"chunk_rows": 1}, {"cuts": random.Random(compared)}):
+            got = run(text, {p: partitions[p] for p in expected}, **options)
+            for p, matches_there in expected.items():
+                found = reported_of(automaton, got.get(p, []), "m_no", "id")
+                assert sorted(number for number, _ in found) == list(range(1, len(found) + 1))
+                assert Counter(match for _, match in found) == matches_there, f"{text}\n{options} rows {partitions[p]}"
+                count += len(found)
+    assert count > AUTOMATA
+
+
+@pytest.mark.parametrize("seed", first(range(24), wider=2))
+def test_changes_with_registers_loops_and_lives_without_end(seed):
+    rng, compared, count = random.Random(f"registers that change {seed}"), 0, 0
+
+    def find(automaton, rows, until, name):
+        return oracle.matches_by_rows(automaton, rows, name=name)
+
+    while compared < AUTOMATA:
+        automaton, expected = replace(oracle.random_by_rows(rng), consecutive=rng.random() < 0.2), {}
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 10), rng.choice((0.0, 0.5)), equal=0.2) for p in range(PARTITIONS // 2)}
+        ahead = rng.choice((None, None, 0, 2))
+        for p, changes in partitions.items():
+            automaton.spent[0] = 0
+            try:
+                told = changelog.changelog(automaton, changes, ahead, key=lambda match, rows: match[2:], find=find)
+            except (oracle.OverflowInt, oracle.TooMany):
+                continue
+            expected[p] = Counter((by, change, (tuple((at, label) for (_, at), label in match[2]), *match[3:])) for change, by, match, _ in told)
+        if not any(expected.values()):
+            continue
+        compared += 1
+        words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' * automaton.consecutive} REPORT CHANGES{SPECULATE[ahead]}"
+        text = clause_of(automaton, "CHANGE_NUMBER() AS m_no, CHANGE() AS m_change, CHANGED_BY() AS m_by, at AS m_at", words)
+        got = run(text, {p: partitions[p] for p in expected})
+        for p, changes_there in expected.items():
+            rows = got.get(p, [])
+            about = {row["m_no"]: (row["m_by"], row["m_change"]) for row in rows}
+            assert Counter((*about[number], match) for number, match in reported_of(automaton, rows, "m_no", "m_at")) == changes_there, f"{text}\n{partitions[p]}"
+            count += len(about)
+    assert count > AUTOMATA
 
 
 def random_arrivals(rng):

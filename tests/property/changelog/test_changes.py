@@ -20,7 +20,7 @@ from sparkcep.kernels.automaton.run_log import S_RECORDS
 from sparkcep.settings import Settings
 from tests.oracle import automaton as oracle
 from tests.oracle import changelog
-from tests.property.automaton.test_automata import changes_told, measures_of, same_rows, wanted
+from tests.property.automaton.test_automata import changes_told, measures_of, same_rows, wanted, with_types
 from tests.property.in_process import run
 from tests.selection import first
 
@@ -116,7 +116,7 @@ def test_negative_zero_changes_no_match():
     assert found == {1: [{"m_change": "insert", "m_by": 2, "m_r": 0.0}]}
 
 
-def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None, punctuations=False):
+def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None, punctuations=False, typed=False):
     ahead = rng.choice((None, None, None, 0, 2)) if by is None or rng.random() < 0.1 else None
     speculate = rng.choice(("", " SPECULATE ALL")) if ahead is None else f" SPECULATE {ahead or 'NONE'}"
     words = f"CHANGES IN op ARRIVAL BY at{' CONSECUTIVE BY n' if automaton.consecutive else ''}{f' PUNCTUATE BY {by}' if by else ''} REPORT CHANGES{' WITH PUNCTUATIONS' * punctuations}{speculate}"
@@ -129,7 +129,19 @@ def _compare_changes(rng, automaton, partitions, chunk_rows=None, by=None, punct
             continue
     measures = f"CHANGE() AS m_change, CHANGE_NUMBER() AS m_no, CHANGED_BY() AS m_by, {'PUNCTUATION() AS m_punctuation, ' * punctuations}{measures_of(automaton)[1]}"
     text = oracle.clause(automaton, measures, changes=words)
-    return same_rows(text, partitions, expected, chunk_rows)
+    return same_rows(with_types(rng, automaton, text) if typed else text, partitions, expected, chunk_rows)
+
+
+@pytest.mark.parametrize("seed", first(range(32), wider=2))
+def test_lives_without_end_loops_on_empty_and_equal_rows(seed):
+    rng = random.Random(8350 + seed)
+    compared = told = 0
+    for i in range(AUTOMATA // 2):
+        automaton = replace(oracle.with_more(rng, oracle.random_automaton(rng)), consecutive=rng.random() < 0.2)
+        partitions = {p: changelog.random_changes(rng, rng.randrange(1, 12), rng.choice((0.0, 0.3, 0.7)), equal=0.3) for p in range(PARTITIONS // 2)}
+        pairs, changes = _compare_changes(rng, automaton, partitions, (None, 1, 3)[i % 3], punctuations=rng.random() < 0.3, typed=True)
+        compared, told = compared + pairs, told + changes
+    assert told > compared > AUTOMATA
 
 
 @pytest.mark.parametrize("seed", first(range(16), wider=1))
