@@ -94,7 +94,7 @@ class Sum:
             return Sum(score, chunk, variables, float_weights(terms, columns, variables, chunk.rows), False)
         if not keeps_types(terms, tree, columns, letters):
             return None
-        whole = whole_weights(terms, tree, columns, variables, chunk.rows, letters, plan.precision_loss, relative=True, averaged=score.parts > 1)
+        whole = whole_weights(terms, tree, columns, variables, chunk.offsets, letters, plan.precision_loss, relative=True, averaged=score.parts > 1)
         return None if whole is None else Sum(score, chunk, variables, whole.astype(np.float64), True)
 
     def of(self, found: MatchBatch) -> np.ndarray | None:

@@ -5,6 +5,7 @@ Rankings and the score column use them.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -78,7 +79,7 @@ def float_weights(terms: tuple[Term, ...], columns: dict[str, pa.Array], variabl
 
 
 def whole_weights(
-    terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, rows: int, letters: np.ndarray, precision_loss: bool, *,
+    terms: tuple[Term, ...], tree: tuple, columns: dict[str, pa.Array], variables: int, offsets: np.ndarray, letters: np.ndarray, precision_loss: bool, *,
     relative: bool, averaged: bool = False, scale: int | None = None,
 ) -> np.ndarray | None:
     """Returns integer weights in units of the last decimal place. int64 (variables, rows).
@@ -89,6 +90,7 @@ def whole_weights(
 
     Args:
         tree: how the terms are added.
+        offsets: the bounds of the partitions. int64 (partitions + 1).
         letters: the variables of each row, int64 (rows).
         precision_loss: see :func:`_added`.
         relative: whether all sums of matches may be less by one number. Then the values of a term of kind ``row`` count from the
@@ -96,13 +98,13 @@ def whole_weights(
         averaged: whether Spark divides the sum. It divides BIGINTs as DOUBLEs, so they must be exact.
         scale: the decimal places; None for the fewest that hold all values.
     """
-    types = [term_type(term, columns) for term in terms]
+    types, rows = [term_type(term, columns) for term in terms], int(offsets[-1])
     if any(t.is_float or not t.is_number for t in types):
         return None
     found = [_whole_values(term, columns, rows, letters, trimmed=scale is None) for term in terms]
     if scale is None:
         scale = max((places for _, places, _ in found), default=0)
-    added = _added(tree, types, [_largest(values, places, term.kind) for term, (values, places, _) in zip(terms, found)], precision_loss)
+    added = _added(tree, types, [_largest(values, places, term.kind, offsets) for term, (values, places, _) in zip(terms, found)], precision_loss)
     if added is None:
         return None
     if averaged and added[2] * 10**scale >= EXACT:
@@ -151,10 +153,14 @@ def _whole_values(term: Term, columns: dict[str, pa.Array], rows: int, letters: 
     return values, places, own
 
 
-def _largest(values: np.ndarray, places: int, kind: str) -> Fraction:
+def _largest(values: np.ndarray, places: int, kind: str, offsets: np.ndarray) -> Fraction:
     """Returns an upper bound of the absolute value that a term has in a match."""
-    of_row = max(-int(values.min(initial=0)), int(values.max(initial=0)))
-    return Fraction(of_row * (1 if kind in ("row", "branch") else len(values)), 10**places)
+    if kind in ("row", "branch"):
+        most = max(-int(values.min(initial=0)), int(values.max(initial=0)))
+    else:
+        sums = np.add.reduceat(np.abs(values.astype(np.float64)), offsets[:-1][np.diff(offsets) > 0])
+        most = math.ceil((1.0 + 1e-9) * float(sums.max(initial=0.0)))  # floating sums are rounded
+    return Fraction(most, 10**places)
 
 
 def _rows(columns: dict[str, pa.Array]) -> int:

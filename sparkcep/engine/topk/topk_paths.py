@@ -275,7 +275,7 @@ def summed_weights(task: Task, chunk: Chunk, letters: np.ndarray) -> np.ndarray 
     tree = sum_tree(task.plan.ranking, terms)
     if not keeps_types(terms, tree, chunk.columns, letters):
         return None
-    return whole_weights(terms, tree, chunk.columns, count, chunk.rows, letters, task.plan.precision_loss, relative=True, averaged=_parts(task) > 1)
+    return whole_weights(terms, tree, chunk.columns, count, chunk.offsets, letters, task.plan.precision_loss, relative=True, averaged=_parts(task) > 1)
 
 
 def unclear(terms: tuple[Term, ...], columns: dict[str, pa.Array], letters: np.ndarray) -> bool:

@@ -253,7 +253,7 @@ class TopkSides(Rankings):
             own: np.ndarray | None = np.zeros((count, rows), dtype=np.int64)
             if terms:
                 tree = plain_sum([term.sign for term in terms])
-                own = whole_weights(terms, tree, columns, count, rows, letters, self.task.plan.precision_loss, relative=False, scale=scale)
+                own = whole_weights(terms, tree, columns, count, offsets, letters, self.task.plan.precision_loss, relative=False, scale=scale)
             if own is None:
                 if self.score.whole or len(terms) > 1 or not any(term.column and type_of(columns[term.column].type).is_float for term in terms):
                     return None  # these sums are rounded in another order than Spark's

@@ -259,6 +259,13 @@ def test_averages_of_times_are_not_listed(monkeypatch):
     assert matches("A B", "PREF MAX (B.v) AND MIN (A.v) COMBINE BY AVG", 1, rows, {"v": WHOLE}) == [[0, 299]]
 
 
+def test_averages_of_a_sum_with_an_outlier_are_not_listed(monkeypatch):
+    """One large value does not count once for each row."""
+    monkeypatch.setattr(TopkPaths, "_listed_best", None)
+    rows = [("A", 1 << 49), *[("A", 1)] * 20, ("B", 1)]
+    assert matches("A+ B", "PREF MAX (SUM(A.v)) AND MIN (COUNT(*)) COMBINE BY AVG", 1, rows, {"v": WHOLE}) == [[*range(22)]]
+
+
 def test_sides_with_large_values():
     """Such a value is not the weight of each row of a match."""
     rows = [("ACB"[i % 3], 1_700_000_000_000_000 + 1000 * i * i) for i in range(1500)]
