@@ -573,7 +573,9 @@ def _ranking(plan: Plan, ranking: Ranking, strategy: Strategy) -> list[str]:
         for moving in ranking.moving:
             lines.append(f"  {_set_text(moving.mask, plan.variables)}: rows in the last {moving.size} before an end that moves by {moving.step}")
         if ranking.order:
-            lines.append(f"  order: {', '.join(ranking.order)}")
+            first, second, *others = ranking.order
+            # without PREF the second one is the time from the first row to the last, a long text
+            lines.append(f"  order: {', '.join([first, second if ranking.place else 'shortest duration', *others])}")
         if ranking.changes is not None:
             lines.append("  returned are the changes of this list from each window that holds a row to the next one: Spark compares neighbouring windows of equal matches")
     return lines

@@ -269,3 +269,11 @@ def test_reasons_have_places():
     for reason in strategy.reasons:
         assert lines[reason.line - 1][reason.column - 1 :].startswith(reason.fragment)
         assert reason.fragment.startswith(("A ~C", "count("))
+
+
+@pytest.mark.parametrize("window", ["", "WINDOW 5", "WINDOW INTERVAL '5' MINUTES"])
+def test_how_approximate_matches_are_ordered(window):
+    """The SQL of a duration is long."""
+    clause = f"ORDER BY t MEASURES MATCH_SCORE() AS s PATTERN (A B) {window} APPROX 1 TOP 3 DEFINE A AS v > 1"
+    order = next(line for line in describe(make_plan(parse_clause(clause))).splitlines() if line.startswith("  order: "))
+    assert order.startswith("  order: __g0, shortest duration, __l") and len(order) < 60
