@@ -27,7 +27,7 @@ from sqlglot import exp
 
 import sparkcep
 from sparkcep.clause.tokens import QUOTED, matching, tokenize, unquoted
-from sparkcep.engine.factory import match_table
+from sparkcep.engine.factory import engine_for, match_batches, match_table, prepare
 from sparkcep.plan.plan import PLAN_HEAD, Plan
 from tests.cases.sql_case_files import IN_SPARK_ALONE, Case, is_ordered, name_of, read_case_file
 from tests.golden.golden_files import renew
@@ -91,8 +91,11 @@ class Database:
     def close(self) -> None:
         self.connection.close()
 
-    def table(self, statement: str) -> tuple[list[str], pa.Table]:
-        """The names of the columns, which may repeat, and the rows of a statement."""
+    def table(self, statement: str, chunk_rows: int | None = None) -> tuple[list[str], pa.Table]:
+        """The names of the columns, which may repeat, and the rows of a statement.
+
+        The engine gets batches of ``chunk_rows`` rows.
+        """
         text, calls = calls_of(sparkcep.rewrite(statement))
         outer = sqlglot.parse_one(text, read="databricks")
         shared = list(outer.find_all(exp.CTE, bfs=False))
@@ -106,7 +109,7 @@ class Database:
                     unknown.add(cte.alias)
             query = sqlglot.parse_one(call.query, read="databricks")
             table = self.connection.sql(self.translated(query, ready)).to_arrow_table()
-            self.connection.register(call.name, match_table(call.plan, table))
+            self.connection.register(call.name, _matched(call.plan, table, chunk_rows))
             waiting.remove(call.name)
         found = self.connection.sql(self.translated(outer, []))
         return found.columns, found.to_arrow_table()
@@ -138,6 +141,13 @@ class Database:
             asked.set("with_", exp.With(expressions=shared))
         names = [name for name, *_ in self.connection.execute(f"DESCRIBE {asked.sql(dialect='duckdb')}").fetchall()]
         return [exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=exp.column(name, quoted=True)) for name in names]
+
+
+def _matched(plan: Plan, table: pa.Table, chunk_rows: int | None) -> pa.Table:
+    if chunk_rows is None:
+        return match_table(plan, table)
+    engine = engine_for(prepare(plan, table.schema), chunk_rows)
+    return pa.concat_tables([engine.prepared.output_schema.empty_table(), *match_batches(engine, table.to_batches(max_chunksize=chunk_rows))])
 
 
 def _star(field: exp.Expression) -> exp.Star | None:

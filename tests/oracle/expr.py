@@ -10,7 +10,7 @@
     ("classifier", var)  ("match_number",)
     ("running"|"final", nav or agg)
     ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)
-    ("and"|"or", a, b)  ("not", a)  ("is null", a)  ("coalesce", a, b)
+    ("and"|"or", a, b)  ("not", a)  ("is null", a)  ("coalesce", a, b)  ("if", condition, a, b)
     ("prior", e)                             e as of before the current row was added to its variable
 
 Inside a nav or an aggregate, ("col", ..) and ("classifier", None) speak of the row that was reached.
@@ -130,6 +130,8 @@ def _value(e, context, seen, row, reached):
         return None if a is None else not a
     if kind == "is null":
         return _value(e[1], context, seen, row, reached) is None
+    if kind == "if":
+        return _value(e[2] if _value(e[1], context, seen, row, reached) is True else e[3], context, seen, row, reached)
     if kind == "coalesce":
         values = [_value(x, context, seen, row, reached) for x in e[1:]]
         return next((v for v in values if v is not None), None)
@@ -218,6 +220,8 @@ def to_sql(e, var=None) -> str:
         return f"(NOT {to_sql(e[1], var)})"
     if kind == "is null":
         return f"({to_sql(e[1], var)} IS NULL)"
+    if kind == "if":
+        return f"IF({to_sql(e[1], var)}, {to_sql(e[2], var)}, {to_sql(e[3], var)})"
     if kind == "coalesce":
         return f"coalesce({to_sql(e[1], var)}, {to_sql(e[2], var)})"
     return f"({to_sql(e[1], var)} {kind.upper()} {to_sql(e[2], var)})"

@@ -26,13 +26,16 @@ from .selection import _REPORT_TEXT, _STRATEGY_TEXT, Query
 MAX, MIN, SUM, AVG, PRODUCT = "MAX", "MIN", "SUM", "AVG", "PRODUCT"
 INSERT, RETRACT = "insert", "retract"
 
-# Measures of a match that only a ranking has.
+MATCH_ERRORS = ("match errors",)
+
+# Measures of a match that only a ranking has, or an approximate match.
 RANKING_MEASURES = {
     ("match score",): "MATCH_SCORE()",
     ("match rank",): "MATCH_RANK()",
     ("window start",): "WINDOW_START()",
     ("window end",): "WINDOW_END()",
     ("change",): "CHANGE()",
+    MATCH_ERRORS: "MATCH_ERRORS()",
 }
 OF_THE_WINDOW = (("window start",), ("window end",), ("change",))
 
@@ -245,6 +248,10 @@ class Ranked(Query):
                 return False
         return True
 
+    def order(self, rows, match, score) -> tuple:
+        """The values that rank a match before its rows. The least is best."""
+        return score is None, 0 if score is None else -score
+
     def ranked(self, partitions) -> list[Listed]:
         """The k best of each partition and window. With OVERALL those of a window of all partitions."""
         found = {}
@@ -256,7 +263,7 @@ class Ranked(Query):
                     if self.lies_in(window, rows, match.pairs):
                         score = self.score(rows, match.pairs)
                         vector = sorted({row for row, _ in match.pairs})
-                        pool.append(((score is None, 0 if score is None else -score, vector, place, match.number), key, match, score))
+                        pool.append(((*self.order(rows, match, score), vector, place, match.number), key, match, score))
         lists = {}
         for (window, *own), pool in found.items():
             best = sorted(pool, key=lambda item: item[0])[: self.top]
@@ -332,7 +339,9 @@ def merged(values, combine, weights=None):
     whole = values[0]
     for value in values[1:]:
         whole = whole * value if combine == PRODUCT else whole + value
-    return whole / (sum(weights) if weights is not None else len(values)) if combine == AVG else whole
+    if combine != AVG or (len(values) == 1 and weights is None):
+        return whole
+    return (float(whole) if isinstance(whole, int) else whole) / (sum(weights) if weights is not None else len(values))
 
 
 # --- objectives of branches -----------------------------------------------------------------------------------------
@@ -405,7 +414,7 @@ def text(e) -> str:
 
 
 def _own(e) -> bool:
-    return isinstance(e, tuple) and (e[0] in ("score", "sqrt") or any(map(_own, e[1:])))
+    return isinstance(e, tuple) and (e == MATCH_ERRORS or e[0] in ("score", "sqrt") or any(map(_own, e[1:])))
 
 
 def _objectives(objectives, combine) -> str:

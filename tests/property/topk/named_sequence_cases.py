@@ -29,7 +29,7 @@ from tests.oracle.selection import ALL, ANY, FIRST, NEXT, STRICT, Budget
 from tests.property.random_cases import Case, main
 
 LONGEST = 9  # rows of a partition, less one
-PARTITIONS = 3
+KEYS = (None, 0, 1)
 BUDGET = 30_000  # steps of the oracle for one partition
 NAMES = ("S1", "S2", "S3")
 MERGES = (SUM, SUM, AVG, MIN, MAX, PRODUCT)
@@ -42,7 +42,7 @@ def random_case(rng, **wanted) -> Case:
         query = random_query(rng, **wanted)
         if query is None:
             continue
-        case = Case(query, {p: random_partition(rng, query) for p in range(PARTITIONS)})
+        case = Case(query, {p: random_partition(rng, query) for p in KEYS})
         try:
             case.expected = query.answers(case.partitions)
         except Budget:
@@ -74,6 +74,7 @@ def random_query(rng, **wanted) -> Ranked | None:
         written, sequences = _branches(rng), ()
     else:
         written, sequences = _sequences(rng, strategy, window, slide)
+    written = _bounded(rng, written, strategy, window)
     conjoined = pattern.contains(written, ("and",))
     if strategy == STRICT and conjoined:
         return None
@@ -82,8 +83,10 @@ def random_query(rng, **wanted) -> Ranked | None:
     preference = _preference(rng, written, sequences)
     if preference is None and not any(s.objectives for s in sequences):
         return None
-    variables = pattern.variables(expanded(written, sequences))
+    variables = [v for v in pattern.variables(expanded(written, sequences)) if v != "N"]
     defines = {v: _condition(rng, v, variables) for v in variables}
+    if pattern.contains(written, ("neg",)):
+        defines["N"] = _condition(rng, "N", ["N", *variables])
     changes = bool(slide) and rng.random() < 0.2
     query = Ranked(
         written,
@@ -150,6 +153,19 @@ def _grouped(rng, p, window):
         return p
     of_rows = window is not None and window[0] == "rows" and rng.random() < 0.5
     return ("within", p, pattern.Rows(rng.randrange(2, 9)) if of_rows else rng.randrange(1, 9))
+
+
+def _bounded(rng, p, strategy, window):
+    """The pattern, perhaps with a negation between two parts or with an anchor. At an end a negation needs a window."""
+    roll = rng.random()
+    if p[0] == "cat" and roll < 0.12 and strategy != STRICT and (window or not pattern.contains(p, ("rep",))):
+        parts = list(p[1])
+        parts.insert(rng.randrange(1, len(parts)), ("neg", "N"))
+        return ("cat", parts)
+    if p[0] in ("cat", "var") and roll > 0.94:
+        parts = list(p[1]) if p[0] == "cat" else [p]
+        return ("cat", rng.choice([[("start",), *parts], [*parts, ("end",)]]))
+    return p
 
 
 def _part(rng, variables):
@@ -260,7 +276,7 @@ def _preference(rng, written, sequences):
     terms = [("score", name) for name in scored]
     terms += [("nav", "LAST", s.name, 0, ("col", o.name)) for s in sequences for o in s.objectives if o.name]
     terms += [("nav", "FIRST", s.name, 0, ("col", "v")) for s in sequences] + [("agg", "sum", s.name, ("col", "v"), False) for s in sequences]
-    terms += [("nav", "LAST", v, 0, ("col", rng.choice("vw"))) for v in pattern.variables(written) if not sequences]
+    terms += [("nav", "LAST", v, 0, ("col", rng.choice("vw"))) for v in pattern.variables(written) if not sequences and v != "N"]
     terms += [("agg", "count", None, "*", False), ("agg", "sum", None, ("col", "v"), False)]
     found = []
     for _ in range(rng.choice([1, 2, 2])):
