@@ -222,8 +222,10 @@ def shown(error: Exception, statement: str) -> str:
     """Returns the text to show for an exception that Spark, or sparkcep inside Spark, raised for ``statement``."""
     if isinstance(error, StatementError):
         return printable(str(error))
+    if isinstance(error, ClauseParseException):
+        return str(error)
     if isinstance(error, ClauseError):
-        return str(error) if "== SQL" in str(error) else error.over(statement)
+        return error.over(statement)
     text = clause_error(_described(error)) or reworded(failure_of(error), statement, known(statement))
     return text.over(statement) if isinstance(text, ClauseError) else printable(str(text))
 

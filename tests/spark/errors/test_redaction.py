@@ -86,6 +86,20 @@ def test_errors_and_jobs_of_the_shell(session):
     jobs.run(session, lambda: described.append(session.sparkContext.getLocalProperty("spark.job.description")), STATEMENT, said.append)
     assert REDACTED in described[0] and not leaks(described[0]) and len(described[0]) <= 100
 
+
+def test_a_pattern_that_python_cannot_read(session):
+    session.conf.set(KEYS[0], r"\p{Alpha}+-[0-9]")
+    said = []
+    Shell(session, said.append).answer(STATEMENT.replace("A B+", "A B+ ('secret-5'"))
+    assert REDACTED in said[0] and not leaks(said[0])
+
+
+def test_a_misspelled_clause(session):
+    with pytest.raises(PySparkException) as caught:
+        session.sql(STATEMENT.replace("MATCH_RECOGNIZE", "MATCH_RECOGNISE"))
+    assert REDACTED in str(caught.value) and not leaks(f"{caught.value} {caught.value.fragment}")
+
+
 def test_patterns():
     assert Redaction("")("a") == "a" and Redaction("b+")("abbc") == f"a{REDACTED}c"
     assert Redaction(r"\p{Alpha}")("abc") == REDACTED  # Python cannot read it
