@@ -1,6 +1,6 @@
 """Redaction: replaces matches of ``spark.sql.redaction.string.regex`` in texts that sparkcep shows of a statement.
 
-Spark redacts its own plans. ``explain`` with a session's settings, reports, and errors of ``spark.sql`` use this module.
+Spark redacts its own plans. This module redacts ``explain`` with a session's settings, reports, descriptions of jobs, and errors.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class _Run:
         return page(
             "report.html", statement=explained(self.sql, rewritten, found, redact), no_clause=NO_CLAUSE, counts=counts,
             sample=(list(map(redact, frame.columns)), [list(map(_shown, row)) for row in taken]), partitions=partitions, variables=variables, picture=picture,
-            physical=redact(physical), steps=shown, jobs=self.jobs, notes=self.notes, versions=f"sparkcep {__version__}, Spark {self.spark.version}",
+            physical=redact(physical), steps=shown, jobs=self.jobs, notes=list(map(redact, self.notes)), versions=f"sparkcep {__version__}, Spark {self.spark.version}",
         )
 
     def _timed(self, what: str, work: Callable[[], Any], *, extra: bool = True) -> Any:

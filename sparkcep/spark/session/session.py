@@ -26,7 +26,7 @@ from sparkcep.clause.tokens import is_script, unquoted
 from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import unknown
-from sparkcep.spark.configured import settings_of, substituted
+from sparkcep.spark.configured import redaction_of, settings_of, substituted
 from sparkcep.spark.connection import is_connect, on_server
 from sparkcep.spark.versions import filters_in_windows
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
@@ -138,7 +138,7 @@ def _session_class(spark: SparkSession) -> Any:
 def _wrap(session_class: Any) -> None:
     from pyspark.errors import ParseException
 
-    from sparkcep.spark.errors.exceptions import ClauseParseException, redacting
+    from sparkcep.spark.errors.exceptions import ClauseParseException, redacted, redacting
 
     original = session_class.sql
     if hasattr(original, "_sparkcep_original"):
@@ -159,7 +159,8 @@ def _wrap(session_class: Any) -> None:
         try:
             return original(self, sqlQuery, args, **kwargs)
         except ParseException as raised:
-            raise ClauseParseException.not_begun(sqlQuery) or raised from None
+            begun = ClauseParseException.not_begun(sqlQuery)
+            raise (raised if begun is None else redacted(begun, redaction_of(self))) from None
 
     sql._sparkcep_original = original
     session_class.sql = sql

@@ -148,12 +148,16 @@ def _streamed(query: StreamingQuery, words: Mapping[str, object], rows: int, red
 
     try:
         execution_of(query)  # first: Spark Connect lacks an active classic session
-        session = SparkSession.active()
-        return why_stream(query, words, rows=rows, redact=_level(session, redact), max_steps=_steps(session))
-    except ClauseParseException:
-        raise
     except ClauseError as error:
         raise ClauseParseException.of(error, "") from None
+    session = SparkSession.active()
+    with redacting(session):
+        try:
+            return why_stream(query, words, rows=rows, redact=_level(session, redact), max_steps=_steps(session))
+        except ClauseParseException:
+            raise
+        except ClauseError as error:
+            raise ClauseParseException.of(error, "") from None
 
 
 def _check(at: str | None, match: int | None, expect: str | None, show: Sequence[str]) -> None:
