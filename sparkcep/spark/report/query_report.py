@@ -244,6 +244,8 @@ class _Run:
         if item.plan.partition and not roles.keys:
             raise _NoPicture("the columns of PARTITION BY are not all in the result, or are expressions")
         spans = roles.one_row
+        if spans and not roles.only_matches:
+            raise _NoPicture("the rows of the result are not matches alone")
         if spans and not (roles.start and roles.end):
             raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
         if not spans and not (roles.match and roles.variable):
@@ -461,9 +463,10 @@ def _counts(steps: list[_Step], plan: Plan | None) -> list[tuple[str, int]]:
 
 
 def _only_matches(plan: Plan) -> bool:
-    """Whether each row of ONE ROW PER MATCH is a match, and not an unfinished match, a change, or a number of matches."""
+    """Whether each row of ONE ROW PER MATCH is a match, and not an unfinished match, a change, a bundle or a number of matches."""
     is_list = plan.changes is None or plan.changes.report == "NET"
-    return is_list and not plan.counting and not plan.graphing and plan.unfinished is None
+    recorded = plan.approximate is not None and plan.approximate.report == "HISTORY"
+    return is_list and not recorded and not plan.counting and not plan.graphing and plan.unfinished is None
 
 
 def _given(steps: list[_Step], at: int) -> int | None:

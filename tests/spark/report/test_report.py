@@ -126,8 +126,10 @@ def test_matches_without_partitions_are_counted_in_a_job_of_their_own(session):
 @pytest.mark.further
 def test_unfinished_matches_are_not_counted_as_matches(session):
     shown = ONE_ROW.format(table="ticks", rest="").replace("'<b>' AS mark", "MATCH_STATUS() AS status ONE ROW PER MATCH SHOW UNFINISHED MATCHES").replace("UP+", "UP{9}")
-    counts, partitions, sample, *_ = tables(check(sparkcep.report(session, shown)))
+    page = check(sparkcep.report(session, shown))
+    counts, partitions, sample, *_ = tables(page)
     assert "matches" not in counts and "rows that the engine returns" in counts and partitions[:2] == ["symbol", "rows"] and {"OPEN", "BROKEN"} & set(sample)
+    assert "the rows of the result are not matches alone" in text_of(page)
 
 
 def test_only_queries_have_reports(session, capsys, tmp_path):
