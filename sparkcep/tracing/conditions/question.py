@@ -20,7 +20,7 @@ from sparkcep.plan.extend.unfinished import clock_columns
 from sparkcep.plan.facts import straight
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Computed, Repeat, Within, has, walk
-from sparkcep.plan.scope import Scope
+from sparkcep.plan.scope import RANDOM, Scope
 from sparkcep.settings import DEFAULT, Settings
 from sparkcep.tracing.conditions.collector import Collector, Comparison, Value, parts_of
 from sparkcep.tracing.conditions.comparisons import Logic, taken_apart
@@ -30,7 +30,6 @@ WHY = "WHY"  # the class of errors of this package
 ROW = "__row"  # the column with the number of a frozen row
 MOST_ORDERS = factorial(8)  # of a PERMUTE that are written out
 MOST_COUNTERS = 1 << 26  # of quantifiers: each order that is written out begins with those of all orders
-_DRAWN = frozenset(["RAND", "RANDOM", "RANDN", "UUID"])  # functions that are random without arguments
 _PATTERN = frozenset(["var", "cat", "alt", "permute", "repeat", "exclude", "within", "empty", "start", "end", "not", "and"])  # parts that are explained
 
 
@@ -181,10 +180,10 @@ def check_options(clause: MatchClause) -> None:
 
 
 def check_repeatable(clause: MatchClause) -> None:
-    """Raises ClauseError of class WHY for a condition whose values differ each time."""
+    """Raises ClauseError of class WHY for a condition whose values may differ each time."""
     for define in clause.defines:
         for call in define.condition.walk():
-            if call.op == "call" and call.value in _DRAWN and not call.args:
+            if call.op == "call" and call.value in RANDOM - {"INPUT_FILE_NAME"}:
                 raise refused(clause, call.span, "random conditions", call.span.of(clause.text))
 
 

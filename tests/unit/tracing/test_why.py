@@ -149,6 +149,8 @@ def test_wrong_questions(example, arguments, message):
     [
         ("PATTERN (A B) DEFINE A AS v > 1, B AS rand() < 0.5", "rand()"),
         ("PATTERN (A B) DEFINE B AS v > PREV(v) AND concat(uuid( ), s) > '5'", "uuid( )"),
+        ("PATTERN (A B) DEFINE B AS v > rand(5)", "rand(5)"),
+        ("PATTERN (A B) DEFINE B AS v > uniform(0, 9)", "uniform(0, 9)"),
     ],
 )
 def test_options_that_are_not_explained(option, what):
