@@ -32,6 +32,7 @@ _SAMPLE = 1 << 16  # the bytes of a text file that are examined
 _ROWS = 1_000  # the rows that are examined for dates and numbers
 _NUMBER, _THOUSANDS = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?$", r"^[+-]?\d{1,3},\d{3}$"
 _DATES = ("yyyy-MM-dd", "yyyy/MM/dd", "dd.MM.yyyy", "MM/dd/yyyy", "dd/MM/yyyy", "MMM d yyyy", "d MMM yyyy", "MMM d, yyyy", "yyyyMMdd")
+_ISO = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?$"
 
 
 class SourceError(ToolError):
@@ -276,9 +277,17 @@ def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]
         name = name_of(parts.tokens[start])
         order = parse_between(parts.text, parts.tokens, word + 1, close).order_by if name in names else ()
         first = order[0].expr.bare() if order else None
-        if first is not None and first.op == "col" and dict(spark.table(name).dtypes).get(first.value[-1]) == "string":
-            column = first.value[-1]
+        column = first.value[-1] if first is not None and first.op == "col" else ""
+        if dict(spark.table(name).dtypes if column else ()).get(column) == "string" and not _in_order_of_time(spark.table(name), column):
             forms = _forms(spark.table(name), [column])[column]
             instead = f"to_date({column}, '{forms[0]}')" if forms else f"CAST({column} AS INT), or to_timestamp({column}, '...') with the format of its strings"
             found.append(f"ORDER BY {column}: {name}.{column} is a string, so '10' comes before '9'. Write ORDER BY {instead}")
     return found
+
+
+def _in_order_of_time(frame: DataFrame, column: str) -> bool:
+    """Whether the texts in the first rows are ISO dates or times of one length, which letters order by time."""
+    from pyspark.sql import functions as f
+
+    sample = frame.select(f.col(quote(column)).alias("t")).limit(_ROWS)
+    return sample.agg(f.coalesce(f.bool_and(f.col("t").rlike(_ISO)) & (f.min(f.length("t")) == f.max(f.length("t"))), f.lit(False))).first()[0]

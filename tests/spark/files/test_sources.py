@@ -100,9 +100,10 @@ def test_an_order_of_letters_is_told(spark, tmp_path):
     statement = "SELECT * FROM {} MATCH_RECOGNIZE (ORDER BY {} MEASURES count(*) AS n PATTERN (A+))"
     (said,) = ordered_by_letters(spark, statement.format("days", "d"), ["days"])
     assert said.startswith("ORDER BY d: days.d is a string") and "Write ORDER BY CAST(d AS INT)" in said
-    (tmp_path / "iso.json").write_text('{"d": "2024-01-02"}\n{"d": "2024-01-01"}\n')
-    defined(spark, tmp_path / "iso.json", name="iso")
-    assert "Write ORDER BY to_date(d, 'yyyy-MM-dd')" in ordered_by_letters(spark, statement.format("iso", "d"), ["iso"])[0]
+    (tmp_path / "dates.json").write_text('{"d": "02.01.2024", "t": "2024-01-02T10:00:00Z"}\n{"d": "01.02.2024", "t": "2024-01-02T10:00:01Z"}\n')
+    defined(spark, tmp_path / "dates.json", name="dates")
+    assert "Write ORDER BY to_date(d, 'dd.MM.yyyy')" in ordered_by_letters(spark, statement.format("dates", "d"), ["dates"])[0]
+    assert ordered_by_letters(spark, statement.format("dates", "t"), ["dates"]) == []  # in the order of time
     for table, column in (("days", "v"), ("days", "length(d)"), ("(SELECT * FROM days)", "d")):
         assert ordered_by_letters(spark, statement.format(table, column), ["days"]) == []
 
