@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlglot import exp
+from sqlglot import exp, transforms
 
 from sparkcep.dialect.building import call, cast, interval, number, replaced, text, truncated
 
@@ -117,6 +117,9 @@ def compared(tree: exp.Expr, engines: list[Engine], target: str, written: Callab
         if isinstance(node, (exp.Cast, exp.Extract)) and any(other != first for other in others or [(node, [])]):
             note(node, f"{node.sql_names()[0]}: its values in {target} differ from those here for some arguments")
     if target == "snowflake":
+        tree = tree.copy()
+        for select in tree.find_all(exp.Select):
+            transforms.eliminate_window_clause(select)  # sqlglot would do so later, below the frames
         tree = replaced(tree, _framed)
     escapes = [exp.Like not in engine.operators for engine in engines]  # whether LIKE has the backslash as its escape character
     return replaced(tree, _escaped) if escapes in ([False], [True, False]) else tree
@@ -132,10 +135,11 @@ def _in_spark(node: exp.Expr, engine: Engine) -> tuple[exp.Expr, list[str]]:
 
 
 def _framed(node: exp.Expr) -> exp.Expr:
-    """Writes the standard's frame of LAST_VALUE and NTH_VALUE out. Without a frame they read the whole partition in Snowflake."""
+    """Writes the standard's frame out for calls that depend on it. Without a frame they read the whole partition in Snowflake."""
     if not isinstance(node, exp.Window) or node.args.get("spec") is not None or node.args.get("order") is None:
         return node
-    if node.this.find(exp.LastValue, exp.NthValue) is not None:
+    skipping = node.this.find(exp.FirstValue) is not None and node.this.find(exp.IgnoreNulls) is not None
+    if skipping or node.this.find(exp.LastValue, exp.NthValue) is not None:
         node.set("spec", exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"))
     return node
 

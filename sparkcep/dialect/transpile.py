@@ -150,7 +150,8 @@ class _Translation:
         try:
             tokens = sqlglot_tokens(self.sql, self.dialect)
             if _FLINK in (self.read, self.write):
-                tokens = flink.marked(tokens, self.names, _MARK)
+                names = {name: other for name, other in self.names.items() if other.startswith(flink.MARK)}  # those of calls outside of clauses, too
+                tokens = flink.marked(tokens, names, _MARK)
             trees = read_around(self.statement, self.dialect, tokens, self._match, self._parsed)
         except SqlglotError as error:
             found = (getattr(error, "errors", None) or [{}])[0]

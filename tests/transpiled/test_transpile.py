@@ -368,6 +368,38 @@ def test_the_frame_of_the_last_value_is_that_of_its_engine(read, write, frame):
     assert sparkcep.transpile("SELECT LAST_VALUE(x) OVER (PARTITION BY k) FROM t", "spark", "snowflake").sql.endswith("OVER (PARTITION BY k) FROM t")
 
 
+@pytest.mark.parametrize(("call", "window"), [
+    ("LAST_VALUE(x) OVER w", "WINDOW w AS (PARTITION BY k ORDER BY t)"), ("LAST_VALUE(x) OVER (w ORDER BY t)", "WINDOW w AS (PARTITION BY k)"),
+    ("FIRST_VALUE(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY t)", ""), ("FIRST_VALUE(x, true) OVER w", "WINDOW w AS (PARTITION BY k ORDER BY t)"),
+])  # fmt: skip
+def test_the_frame_of_a_named_window_and_of_values_without_nulls(call, window):
+    frame = "OVER (PARTITION BY k ORDER BY t NULLS FIRST RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t"
+    assert sparkcep.transpile(f"SELECT {call} FROM t {window}", "spark", "snowflake").sql.endswith(frame)
+    for other in ("FIRST_VALUE(x)", "LAG(x) IGNORE NULLS"):
+        assert "RANGE" not in sparkcep.transpile(f"SELECT {other} OVER (ORDER BY t) FROM t", "spark", "snowflake").sql
+
+
+def test_window_functions_outside_of_the_clause_keep_their_names():
+    text = sparkcep.transpile("SELECT LAST_VALUE(x) OVER (ORDER BY t), LAG(x) OVER (ORDER BY t) FROM t", "snowflake", "flink").sql
+    assert "LAST_VALUE(x) OVER" in text and "LAG(x) OVER" in text
+
+
+@pytest.mark.parametrize(("read", "text", "there"), [
+    ("snowflake", "CREATE TABLE t (a REAL, b NUMBER, c TIMESTAMP_NTZ(9), d FLOAT4)", "CREATE TABLE t (a DOUBLE, b DECIMAL(38, 0), c TIMESTAMP_NTZ, d DOUBLE)"),
+    ("snowflake", "SELECT CAST(x AS ARRAY(REAL)) FROM t", "SELECT CAST(x AS ARRAY<DOUBLE>) FROM t"),
+    ("trino", "SELECT CAST(x AS ROW(a TIMESTAMP(6), b DECIMAL)) FROM t", "SELECT CAST(x AS STRUCT<a: TIMESTAMP, b: DECIMAL(38, 0)>) FROM t"),
+    ("duckdb", "CREATE TABLE t (a TIMESTAMP_S, b DECIMAL)", "CREATE TABLE t (a TIMESTAMP, b DECIMAL(18, 3))"),
+])  # fmt: skip
+def test_types_outside_of_casts(read, text, there):
+    done = sparkcep.transpile(text, read)
+    assert done.sql == there and done.notes == ()
+
+
+def test_types_with_other_values_are_noted():
+    done = sparkcep.transpile("CREATE TABLE t (a FLOAT, b NUMBER, c TIMESTAMP(9))", "oracle")
+    assert done.sql == "CREATE TABLE t (a DOUBLE, b DOUBLE, c TIMESTAMP)" and [note.text.split()[0] for note in done.notes] == ["FLOAT", "NUMBER"]
+
+
 def test_an_engine_that_is_not_known(capsys):
     assert main(["transpile", "--read", "mysql", "-e", "SELECT 1"]) == 2
     assert "trino, snowflake, oracle, flink" in capsys.readouterr().err
