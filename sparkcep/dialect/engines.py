@@ -70,12 +70,14 @@ def _either(node: exp.Expr, note: Note) -> exp.Expr:
 
 
 def _limited(node: exp.Expr, note: Note) -> exp.Expr:
-    """Refuses the options of FETCH and LIMIT that Spark lacks. sqlglot would leave those of FETCH out."""
+    """Refuses the options of FETCH and LIMIT that Spark lacks, at the ORDER BY before. sqlglot would leave those of FETCH out."""
+    query = node.parent.parent
+    last = query.args.get("order") or query
     if node.args.get("with_ties"):
-        raise Refused(node, "Spark does not support WITH TIES: compute RANK() OVER (ORDER BY ...) AS rank in a subquery, and write WHERE rank <= n")
+        raise Refused(last, "Spark does not support WITH TIES: compute RANK() OVER (ORDER BY ...) AS rank in a subquery, and write WHERE rank <= n")
     if node.args.get("percent"):
         raise Refused(
-            node, "Spark does not support a percentage of the rows. "
+            last, "Spark does not support a percentage of the rows. "
             "Compute ROW_NUMBER() OVER (ORDER BY ...) AS number and count(*) OVER () AS count in a subquery, and write WHERE number <= ceil(count * n / 100)",
         )
     return node
@@ -89,13 +91,13 @@ _JOINS = {
 
 def _joined(node: exp.Join, note: Note) -> exp.Expr:
     """Refuses kinds of joins that Spark lacks: it would read their word as the alias of the table before."""
-    if node.method in _JOINS and node.args.get("match_condition") is None:
-        raise Refused(node, _JOINS[node.method])
+    if node.method in _JOINS:
+        raise Refused(node.parent, _JOINS[node.method])
     return node
 
 
 _COMMON = {
-    exp.Xor: _either, exp.LimitOptions: _limited, exp.Join: _joined,
+    exp.Xor: _either, exp.LimitOptions: _limited,
     exp.SimilarTo: refused("Spark does not support SIMILAR TO: write RLIKE with a Java regular expression, as in x RLIKE '^(a|b)$'"),
 }  # fmt: skip
 _WINDOWS = names("ROW_NUMBER RANK DENSE_RANK PERCENT_RANK CUME_DIST NTILE LAG LEAD FIRST_VALUE LAST_VALUE")
@@ -695,7 +697,7 @@ _DUCKDB = Engine(
     {
         exp.Div: noted("/ by 0 is Infinity there, and an error here; of DECIMALs it is a DOUBLE there, and a DECIMAL here"),
         exp.Like: like, exp.ILike: like, exp.Bracket: _from_one, exp.Add: _moment_later,
-        exp.Sub: _moment_later,
+        exp.Sub: _moment_later, exp.Join: _joined,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent),
             "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
         exp.Cast: casts(to_even=True, decimal=(18, 3), texts=f"CAST: {_FLOATS}"),

@@ -348,11 +348,13 @@ def test_databricks_has_anchors_at_the_ends_and_five_aggregates():
 def test_what_sqlglot_would_leave_out_is_an_error(read, statement, said):
     for table in ("t", "t MATCH_RECOGNIZE (PARTITION BY k ORDER BY x MEASURES LAST(x) AS b PATTERN (a) DEFINE a AS x > 0)"):
         with pytest.raises(ClauseError) as raised:
-            sparkcep.transpile(statement.format(table), read)
-        assert said in raised.value.message
+            sparkcep.transpile(f"SELECT 1 AS one;\n{statement.format(table)}", read)
+        assert said in raised.value.message and raised.value.line == 2
     assert "LIMIT 2" in sparkcep.transpile("SELECT * FROM t ORDER BY b FETCH FIRST 2 ROWS ONLY", read).sql
     asof = "SELECT * FROM a ASOF JOIN b MATCH_CONDITION (a.t >= b.t) ON a.k = b.k"
     assert sparkcep.transpile(asof, "snowflake").sql == asof  # Spark has it, too
+    alias = "SELECT * FROM a ASOF JOIN b ON asof.x = b.x"
+    assert sparkcep.transpile(alias, "trino").sql == alias
 
 
 @pytest.mark.parametrize(("read", "write", "frame"), [
