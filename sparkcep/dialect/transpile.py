@@ -51,6 +51,7 @@ _TIMEOUTS = (
     "There time is infinite at the end of bounded input: write AS OF TIMESTAMP '9999-12-31' after MATCHES for such runs"
 )
 _INTEGER_DIVISION = (_TRINO, _FLINK)
+_UNKNOWN_AGGREGATES = frozenset("COLLECT_UNION COUNT_MIN_SKETCH EVERY HISTOGRAM_NUMERIC MEAN SOME STD TRY_AVG TRY_SUM".split())  # Spark's that sqlglot does not know
 _UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # unquoted names are in upper case there
 _LIKE_SPARK = (_SPARK, "databricks")
 _UNDELIMITED = (*_LIKE_SPARK, _TRINO, _ORACLE, _SNOWFLAKE)  # LISTAGG without a delimiter writes nothing between its values there
@@ -403,13 +404,19 @@ class _Translation:
         return query.selects[0].pop(), source
 
     def _check_aggregates(self, expr: Expr, target: Target, allowed: frozenset[str]) -> None:
-        """Raises ClauseError for an aggregate in an expression that is not allowed there, or has DISTINCT."""
-        words = f"an aggregate other than {', '.join(sorted(allowed))} in MEASURES" if allowed else "an aggregate in DEFINE"
-        for call in self._read(expr)[0].find_all(exp.AggFunc):
-            if call.sql_name() in allowed and call.find(exp.Distinct) is not None:
+        """Raises ClauseError for an aggregate that is not allowed, DISTINCT, a window function or a subquery in an expression."""
+        for part in self._read(expr)[0].find_all(exp.Func, exp.Window, exp.Query):
+            name = part.name.upper() if isinstance(part, exp.Anonymous) else part.sql_name() if isinstance(part, exp.Func) else ""
+            if isinstance(part, exp.Query):
+                words = "a subquery in MEASURES and DEFINE"
+            elif isinstance(part, exp.Window):
+                words = "a window function in MEASURES and DEFINE"
+            elif name in allowed and part.find(exp.Distinct) is not None:
                 words = "DISTINCT in an aggregate"
-            elif call.sql_name() in allowed:
+            elif name in allowed or not (isinstance(part, exp.AggFunc) or name in _UNKNOWN_AGGREGATES or "_AGG" in name):
                 continue
+            else:
+                words = f"an aggregate other than {', '.join(sorted(allowed))} in MEASURES" if allowed else "an aggregate in DEFINE"
             raise error_at(self.sql, expr.span.start, expr.span.end, "TRANSPILE", f"{target.name} cannot express {words}", UNSUPPORTED)
 
     def _look_at(self, found: exp.Expr, at: int) -> None:

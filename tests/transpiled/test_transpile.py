@@ -317,6 +317,9 @@ def test_between_two_engines_the_functions_of_flink_stay_and_are_told():
         ("PATTERN (A $ B)", "databricks", "$ B", "databricks cannot express an anchor inside of a pattern"),
         ("MEASURES 1 + median(A.x) AS m PATTERN (A)", "databricks", "1 + median", "an aggregate other than AVG, COUNT, MAX, MIN, SUM in MEASURES"),
         ("MEASURES count(DISTINCT A.x) AS n PATTERN (A)", "databricks", "count(", "databricks cannot express DISTINCT in an aggregate"),
+        ("MEASURES every(A.x > 1) AS e PATTERN (A)", "databricks", "every(", "an aggregate other than AVG"),
+        ("MEASURES try_sum(A.x) AS s PATTERN (A)", "databricks", "try_sum(", "an aggregate other than AVG"),
+        ("PATTERN (A) DEFINE A AS x > (SELECT max(z) FROM u)", "databricks", "x > (SELECT", "databricks cannot express a subquery in MEASURES and DEFINE"),
         ("PATTERN (A) DEFINE A AS x > avg(A.x)", "databricks", "x > avg", "databricks cannot express an aggregate in DEFINE"),
         ("PATTERN (A) SUBSET U = (A)", "snowflake", "U = (A)", "snowflake cannot express SUBSET"),
         ("ALL ROWS PER MATCH PATTERN (A)", "flink", "ALL ROWS", "flink cannot express these ROWS PER MATCH"),
@@ -329,6 +332,12 @@ def test_what_another_engine_cannot_say(clause, write, place, said):
     with pytest.raises(ClauseError) as raised:
         sparkcep.transpile(sql, "spark", write)
     assert said in raised.value.message and raised.value.column == sql.index(place) + 1
+
+
+def test_databricks_has_no_window_functions_in_the_clause():
+    sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x PATTERN (A) DEFINE A AS x > avg(x) OVER (PARTITION BY k))"
+    with pytest.raises(ClauseError, match="databricks cannot express a window function in MEASURES and DEFINE"):
+        sparkcep.transpile(sql, "snowflake", "databricks")
 
 
 def test_databricks_has_anchors_at_the_ends_and_five_aggregates():
