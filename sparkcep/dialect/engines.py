@@ -13,6 +13,7 @@ from sqlglot import exp
 from sparkcep.dialect.building import call, cast, interval, number, text, truncated
 from sparkcep.dialect.meanings import (
     EQUAL,
+    ONLY_DOUBLE,
     PARTS,
     REGEX_NOTE,
     SAME_PARTS,
@@ -118,7 +119,7 @@ _FLOATS = "numbers with a fraction and times are formatted differently there (1.
 _NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here; without rows it is NULL there, and an empty array here"
 _INITCAP = "words end at each character that is not a letter or digit there, and only at spaces here"
 _ESTIMATE = "an estimate in both engines, but not an equal one"
-_OWN_TYPE = "STDDEV and VARIANCE of integers and DECIMALs have the type of their argument there, and are a DOUBLE here"
+_OWN_TYPE = "STDDEV and VARIANCE have the type of their argument there, and are a DOUBLE here"
 
 
 # -- Trino ------------------------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ _TRINO = Engine(
     | names("TRANSFORM FILTER REDUCE ZIP_WITH ELEMENT_AT MAP MAP_KEYS MAP_VALUES BITWISE_AND BITWISE_OR BITWISE_XOR BITWISE_NOT ROW OVERLAY")
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "ANY_VALUE": any_value, "ARBITRARY": any_value, "IF": two_armed_if,
-        "AVG": silent_if(lambda node: kind(node.this) == "integer" or is_double(node.this), f"AVG: {_AVERAGE}"),
+        "AVG": silent_if(lambda node: kind(node.this) == "integer" or is_double(node.this, ONLY_DOUBLE), f"AVG: {_AVERAGE}, and that of REALs is a REAL"),
         "ARRAY_AGG": unordered(_NULLS_KEPT),
         "APPROX_DISTINCT": _ESTIMATE, "APPROX_PERCENTILE": _ESTIMATE,
         "TRUNCATE": truncation, "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
@@ -619,7 +620,7 @@ _FLINK = Engine(
     | names("DAYOFWEEK DAYOFMONTH DAYOFYEAR WEEK TIMESTAMPADD CURRENT_DATE CURRENT_TIMESTAMP NOW CURRENT_ROW_TIMESTAMP ARRAY_CONCAT")
     | names("ARRAY_CONTAINS ARRAY_DISTINCT ARRAY_POSITION")
     | names("ARRAY_REMOVE ARRAY_REVERSE ARRAY_UNION MAP_KEYS MAP_VALUES MAP_FROM_ARRAYS REGEXP_REPLACE TO_DATE TO_TIMESTAMP")
-    | dict.fromkeys(("STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP"), silent_if(lambda node: is_double(node.this), _OWN_TYPE))
+    | dict.fromkeys(("STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP"), silent_if(lambda node: is_double(node.this, ONLY_DOUBLE), _OWN_TYPE))
     | {
         "GREATEST": null_if_any, "LEAST": null_if_any, "CONCAT_WS": _skipping, "AVG": integer_average, "LN": _LOGARITHM, "LOG": _LOGARITHM,
         "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,

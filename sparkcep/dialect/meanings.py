@@ -200,15 +200,20 @@ def _kind_of_type(to: exp.DataType) -> str:
     return {exp.DType.DATE: "date", exp.DType.BOOLEAN: "boolean"}.get(to.this, "timestamp" if to.this in exp.DataType.TEMPORAL_TYPES else "")
 
 
-def is_double(node: exp.Expr) -> bool:
-    """Whether the text shows that a value is a DOUBLE or a FLOAT."""
+ONLY_DOUBLE = (exp.DType.DOUBLE,)
+
+
+def is_double(node: exp.Expr, kinds: tuple[exp.DType, ...] = (exp.DType.DOUBLE, exp.DType.FLOAT)) -> bool:
+    """Whether the text shows that a value is a DOUBLE, or of another type in ``kinds``."""
     if isinstance(node, exp.Literal):
         return not node.is_string and "e" in node.name.lower()
     if isinstance(node, (exp.Paren, exp.Neg)):
-        return is_double(node.this)
+        return is_double(node.this, kinds)
+    if isinstance(node, exp.Distinct):
+        return is_double(node.expressions[0], kinds)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
-        return is_double(node.this) or is_double(node.expression)
-    return isinstance(node, exp.Cast) and node.to.this in (exp.DType.DOUBLE, exp.DType.FLOAT)
+        return is_double(node.this, kinds) or is_double(node.expression, kinds)
+    return isinstance(node, exp.Cast) and node.to.this in kinds
 
 
 def whole(node: exp.Expr | None) -> int | None:
@@ -332,8 +337,8 @@ def integer_average(node: exp.Expr, note: Note) -> exp.Expr:
     found = kind(node.this)
     if found == "integer" and not isinstance(node.this, exp.Distinct):
         return exp.Paren(this=exp.IntDiv(this=call("sum", node.this), expression=call("count", node.this.copy())))
-    if not is_double(node.this):
-        note(node, "AVG of integers is an integer there and a DOUBLE here, and AVG of DECIMALs has another scale here")
+    if not is_double(node.this, ONLY_DOUBLE):
+        note(node, "AVG of integers is an integer there and a DOUBLE here, AVG of FLOATs a FLOAT, and AVG of DECIMALs has another scale here")
     return node
 
 

@@ -231,6 +231,8 @@ min(v) | 1
 max(s) | cd
 max(v, 2) ! has one argument in Spark
 avg(v) ~ the average of DECIMALs
+avg(CAST(v AS real)) ~ that of REALs is a REAL
+avg(DISTINCT CAST(v AS double)) | 1.5
 count_if(b) | 1
 bool_and(b) | false
 bool_or(b) | true
@@ -908,6 +910,7 @@ SUM(n) | NULL
 MIN(v) | 1
 MAX(v) | 2
 STDDEV_POP(1E0 * v) | 0.5
+STDDEV_POP(CAST(v AS FLOAT)) ~ have the type of their argument there
 STDDEV_POP(v) ~ have the type of their argument there
 STDDEV_SAMP(1E0 * id) | 1
 VAR_POP(1E0 * v) | 0.25
