@@ -115,7 +115,6 @@ _SUBSTRING = silent_if(from_first_character, "SUBSTR: a start that is 0, or befo
 _CHARACTER = silent_if(lambda node: (whole(argument(node)) or (whole(node.expressions[0]) if node.expressions else None) or 999) < 256,
     "CHR: codes from 256 on differ here")
 _AVERAGE = "the average of DECIMALs has another scale there"
-_FLOATS = "numbers with a fraction and times are formatted differently there (1.0E1, 10:00:00.000)"
 _NULLS_KEPT = "ARRAY_AGG: keeps NULLs there and drops them here; without rows it is NULL there, and an empty array here"
 _INITCAP = "words end at each character that is not a letter or digit there, and only at spaces here"
 _ESTIMATE = "an estimate in both engines, but not an equal one"
@@ -253,9 +252,8 @@ _TRINO = Engine(
         exp.Div: rounded_division, exp.Like: like, exp.Bracket: _subscript,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent),
             "DAY_OF_WEEK": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
-        exp.Cast: casts(cuts=True, digits=3, texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(cuts=True, digits=3, texts=f"TRY_CAST: {_FLOATS}"),
         exp.AtTimeZone: noted("AT TIME ZONE: a TIMESTAMP WITH TIME ZONE there, a TIMESTAMP of the session's zone here"),
-    } | _COMMON,
+    } | casts(cuts=True, digits=3) | _COMMON,
 )  # fmt: skip
 
 
@@ -466,11 +464,10 @@ _ORACLE = Engine(
         exp.CurrentTimestamp: _oracle_now,
         exp.Div: noted("/ has 40 digits there, and of two integers is a DOUBLE here"), exp.Connect: refused("Spark does not support CONNECT BY: write WITH RECURSIVE"),
         exp.Extract: extraction({}, "YEAR MONTH DAY HOUR MINUTE SECOND"),
-        exp.Cast: casts(
-            cuts=True, decimal=None, texts=f"CAST: {_FLOATS}", dates="CAST AS DATE keeps the time of day there, and does not here",
-            floats="FLOAT has up to 126 binary digits there (BINARY_FLOAT has 24), and is a DOUBLE here",
-        ),
-    } | _COMMON,
+    } | casts(
+        cuts=True, decimal=None, dates="CAST AS DATE keeps the time of day there, and does not here",
+        floats="FLOAT has up to 126 binary digits there (BINARY_FLOAT has 24), and is a DOUBLE here",
+    ) | _COMMON,
 )  # fmt: skip
 
 
@@ -585,9 +582,8 @@ _SNOWFLAKE = Engine(
     },
     {
         exp.Div: noted("/ rounds to six digits more than its left side has there, and does not here"), exp.Like: like, exp.ILike: like, exp.Bracket: _element,
-        exp.RegexpLike: whole_pattern, exp.Extract: _snowflake_part, exp.Sub: difference, exp.Cast: casts(texts=f"CAST: {_FLOATS}", floats=EQUAL),
-        exp.TryCast: casts(texts=f"TRY_CAST: {_FLOATS}", floats=EQUAL),
-    } | _COMMON,
+        exp.RegexpLike: whole_pattern, exp.Extract: _snowflake_part, exp.Sub: difference,
+    } | casts(floats=EQUAL, digits=9) | _COMMON,
 )  # fmt: skip
 
 
@@ -635,9 +631,7 @@ _FLINK = Engine(
     },
     {
         exp.Div: integer_division, exp.Like: like, exp.Extract: extraction(PARTS, f"{SAME_PARTS} DOW"),
-        exp.Cast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"CAST: {_FLOATS}"),
-        exp.TryCast: casts(rounds=False, cuts=True, decimal=(10, 0), texts=f"TRY_CAST: {_FLOATS}"),
-    } | _COMMON,
+    } | casts(rounds=False, cuts=True, decimal=(10, 0)) | _COMMON,
     frozenset("LENGTH REGEXP_LIKE RLIKE STRUCT TIMESTAMP_MILLIS TIMESTAMP_SECONDS WEEKOFYEAR".split()),
 )  # fmt: skip
 
@@ -701,9 +695,7 @@ _DUCKDB = Engine(
         exp.Sub: _moment_later, exp.Join: _joined,
         exp.Extract: extraction(PARTS | {"DOW": lambda day: day_of_week_from_0(exp.Paren(this=day), _silent),
             "ISODOW": lambda day: iso_day_of_week(exp.Paren(this=day), _silent)}, SAME_PARTS),
-        exp.Cast: casts(to_even=True, decimal=(18, 3), texts=f"CAST: {_FLOATS}"),
-        exp.TryCast: casts(to_even=True, decimal=(18, 3), texts=f"TRY_CAST: {_FLOATS}"),
-    } | _COMMON,
+    } | casts(to_even=True, decimal=(18, 3)) | _COMMON,
 )  # fmt: skip
 
 def _double(node: exp.Expr, note: Note) -> exp.Expr:
@@ -731,10 +723,10 @@ _BIGQUERY = Engine(
         "ARRAY_AGG": unordered(_NULLS_KEPT), "LN": _LOGARITHM, "LOG": _LOGARITHM, "LOG10": _LOGARITHM,
     },
     {
-        exp.Literal: _double, exp.Cast: casts(decimal=(38, 9), texts=f"CAST: {_FLOATS}"), exp.TryCast: casts(decimal=(38, 9), texts=f"SAFE_CAST: {_FLOATS}"),
+        exp.Literal: _double,
         exp.Extract: extraction({"ISOWEEK": "WEEK", "ISOYEAR": "YEAROFWEEK", "DAYOFYEAR": "DOY", "SECOND": PARTS["SECOND"]},
             "YEAR QUARTER MONTH DAY HOUR MINUTE DAYOFWEEK"),
-    } | _COMMON,
+    } | casts(decimal=(38, 9)) | _COMMON,
 )  # fmt: skip
 
 ENGINES = {"trino": _TRINO, "oracle": _ORACLE, "snowflake": _SNOWFLAKE, "flink": _FLINK, "duckdb": _DUCKDB, "bigquery": _BIGQUERY}

@@ -640,27 +640,27 @@ def date_text(node: exp.Expr, note: Note) -> exp.Expr:
 # -- casts ------------------------------------------------------------------------------------------------------
 
 _DIGITS = 6  # of a second, in a TIMESTAMP of Spark's
-_MOMENTS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME)
+_OF_DIGITS = {exp.DType.TIMESTAMP_S: 0, exp.DType.TIMESTAMP_MS: 3, exp.DType.TIMESTAMP_NS: 9}
+_MOMENTS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME, *_OF_DIGITS)
 
 
 def casts(
-    *, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), texts: str = "", dates: str = "",
-    floats: str | None = None, digits: int = 6,
-) -> Rewrite:  # fmt: skip
-    """Returns the translation of an engine's CAST.
+    *, rounds: bool = True, to_even: bool = False, cuts: bool = False, decimal: tuple[int, int] | None = (38, 0), dates: str = "", floats: str | None = None,
+    digits: int = 6,
+) -> dict[type[exp.Expr], Rewrite]:  # fmt: skip
+    """Returns the translations of an engine's CAST, TRY_CAST and types.
 
     Args:
         rounds: whether a cast to an integer rounds a fraction; Spark truncates it.
         to_even: whether halves of a DOUBLE are rounded to even; then only literals are rounded here.
         cuts: whether VARCHAR(n) truncates a text; Spark keeps it.
         decimal: precision and scale of a plain DECIMAL; None if they depend on the value.
-        texts: a note on casts to a text.
         dates: a note on casts to DATE.
-        floats: a note on casts to FLOAT where it has more digits than Spark's; "" if it is a DOUBLE, None if it is Spark's.
-        digits: the digits of a second of a plain TIMESTAMP.
+        floats: a note on FLOAT where it has more digits than Spark's. It is "" if FLOAT is a DOUBLE, and None if it is Spark's.
+        digits: the digits of a second of a plain TIMESTAMP. If they are more than Spark's, a note needs still more.
     """
 
-    def of(node: exp.Expr, note: Note) -> exp.Expr:
+    def cast_of(node: exp.Expr, note: Note) -> exp.Expr:
         to, found = node.to, kind(node.this)
         if to.this in exp.DataType.INTEGER_TYPES and rounds:
             if found == "number" and not (to_even and isinstance(node.this, exp.Cast)):
@@ -670,34 +670,51 @@ def casts(
         elif to.this in (exp.DType.CHAR, exp.DType.NCHAR):
             note(node, "CHAR(n) is padded with spaces there, and a cast to it is not here")
         elif to.this in exp.DataType.TEXT_TYPES:
-            if texts and found not in ("integer", "text", "boolean", "null"):
-                note(node, texts)
+            if found not in ("integer", "text", "boolean", "null"):
+                note(node, "CAST: numbers with a fraction and times are formatted differently there (1.0E1, 10:00:00.000)")
             if cuts and to.expressions:
                 return call("substring", cast(node.this, "STRING"), number(1), exp.Literal.number(to.expressions[0].name))
-        elif to.this == exp.DType.DECIMAL and not to.expressions:
-            if decimal is None:
-                note(node, "NUMBER without a precision keeps all digits there, and is a DOUBLE here")
-            node.set("to", exp.DataType.build("DOUBLE" if decimal is None else f"DECIMAL({decimal[0]}, {decimal[1]})"))
-        elif to.this == exp.DType.FLOAT and floats is not None:
-            if floats:
-                note(node, floats)
-            node.set("to", exp.DataType.build("DOUBLE"))
         elif to.this in _MOMENTS:
-            kept, value = whole(to.expressions[0].this) if to.expressions else digits, literal(node.this)
-            # The literal TIMESTAMP '...' has all of its digits.
-            is_exact = value is not None and (not to.expressions or len(value.partition(".")[2]) <= (kept or 0))
-            if kept is not None and kept < _DIGITS and found != "date" and not is_exact:
-                note(node, f"a TIMESTAMP has only {kept} digits of a second there, and {_DIGITS} here")
-            to.set("expressions", None)
+            kept, value = _digits_of(to, digits), literal(node.this)
+            is_exact = value is not None and re.search(rf"\.\d{{{min(kept, _DIGITS) + 1}}}", value) is None
+            if (kept < _DIGITS or kept > max(_DIGITS, digits)) and found != "date" and not is_exact:
+                note(node, f"a TIMESTAMP has {'only ' if kept < _DIGITS else ''}{kept} digits of a second there, and {_DIGITS} here")
         elif to.this == exp.DType.DATE and dates and found != "text":
             note(node, dates)
-        elif to.this in (exp.DType.TIME, exp.DType.TIMETZ):
-            if to.this == exp.DType.TIMETZ:
-                raise Refused(node, "Spark does not support TIME WITH TIME ZONE")
-            note(node, "TIME is off in Spark unless spark.sql.timeType.enabled is true")
-            node.set("to", exp.DataType(this=exp.DType.USERDEFINED, kind="TIME"))  # sqlglot would turn it into a TIMESTAMP
         elif to.this in (exp.DType.JSON, exp.DType.VARIANT, exp.DType.OBJECT):
             note(node, f"CAST AS {to.this.value}: its values in Spark were not compared")
+        node.set("to", typed(to, node, note))
         return node
 
-    return of
+    def typed(to: exp.DataType, node: exp.Expr, note: Note) -> exp.DataType:
+        """Returns a type as Spark has it."""
+        if to.this == exp.DType.DECIMAL and not to.expressions:
+            if decimal is None:
+                note(node, "NUMBER without a precision keeps all digits there, and is a DOUBLE here")
+            return exp.DataType.build("DOUBLE" if decimal is None else f"DECIMAL({decimal[0]}, {decimal[1]})")
+        if to.this == exp.DType.FLOAT and floats is not None:
+            if floats:
+                note(node, floats)
+            return exp.DataType.build("DOUBLE")
+        if to.this in _MOMENTS and (to.expressions or to.this in _OF_DIGITS):
+            return exp.DataType(this=exp.DType.TIMESTAMP if to.this in _OF_DIGITS else to.this)
+        if to.this == exp.DType.TIMETZ:
+            raise Refused(node, "Spark does not support TIME WITH TIME ZONE")
+        if to.this == exp.DType.TIME:
+            note(node, "TIME is off in Spark unless spark.sql.timeType.enabled is true")
+            return exp.DataType(this=exp.DType.USERDEFINED, kind="TIME")  # sqlglot would turn it into a TIMESTAMP
+        return to
+
+    def type_of(node: exp.Expr, note: Note) -> exp.Expr:
+        """Translates a type within another type, or outside of a cast."""
+        return node if isinstance(node.parent, exp.Cast) else typed(node, node, note)
+
+    return {exp.Cast: cast_of, exp.TryCast: cast_of, exp.DataType: type_of}
+
+
+def _digits_of(to: exp.DataType, plain: int) -> int:
+    """Returns the digits of a second that a type of moments has. ``plain``: those without a parameter."""
+    if to.this in _OF_DIGITS:
+        return _OF_DIGITS[to.this]
+    found = whole(to.expressions[0].this) if to.expressions else None
+    return plain if found is None else found

@@ -107,6 +107,10 @@ CAST(1.5 AS decimal) | 2
 CAST(ts AS timestamp(0)) ~ only 0 digits of a second
 CAST(ts AS timestamp) ~ only 3 digits of a second
 CAST('2024-01-31 10:00:00.25' AS timestamp(3)) | 2024-01-31 10:00:00.25
+CAST('2024-01-31 10:00:00.123' AS timestamp) | 2024-01-31 10:00:00.123
+CAST('2024-01-31 10:00:00.1234' AS timestamp) ~ only 3 digits of a second
+CAST(ts AS timestamp(9)) ~ has 9 digits of a second
+TIMESTAMP '2024-01-31 10:00:00.1234567' ~ has 7 digits of a second
 TIMESTAMP '2024-01-31 10:00:00.123456' | 2024-01-31 10:00:00.123456
 TIME '10:00:00' < CAST(ts AS time) ~ TIME is off in Spark
 TRY_CAST('x' AS integer) | NULL
@@ -964,6 +968,7 @@ log10(100) | 2
 CAST(2.5 AS INTEGER) | 3
 CAST(f AS INTEGER) ~ rounds there
 CAST(1.25 AS DECIMAL) | 1.250
+ts::timestamp_s ~ only 0 digits of a second
 7::VARCHAR | 7
 TRY_CAST('x' AS INTEGER) | NULL
 # DuckDB: Text Functions
