@@ -149,7 +149,7 @@ def _clause(text: str, start: int, statement: str, place: Place, base: str, colu
     for section in _with_keys_in_a_line(_sections(pieces), WIDTH - len(base + _STEP)):
         section.write(out, base + _STEP)
     for comment in tail:
-        out.line(base + _STEP, comment.text)
+        out.comment(comment, base + _STEP)
     out.line(base, "")
     return out.text("\r\n" if "\r\n" in text else "\n")
 
@@ -165,13 +165,18 @@ class _Lines:
         self.lines.append(indent + text)
         self.closed = False
 
+    def comment(self, comment: Atom, indent: str) -> None:
+        """Adds a comment on a line of its own."""
+        self.line(indent, comment.text)
+        self.closed = comment.ends_line
+
     def behind(self, comment: Atom, indent: str) -> None:
         """Appends a comment to the last line, or to a new line if that is not possible."""
         if self.closed:
-            self.line(indent, comment.text)
+            self.comment(comment, indent)
         else:
             self.lines[-1] += f" {comment.text}"
-        self.closed = comment.ends_line
+            self.closed = comment.ends_line
 
     def text(self, newline: str) -> str:
         return newline.join(self.lines)
@@ -199,7 +204,7 @@ class _Section:
 
     def write(self, out: _Lines, indent: str) -> None:
         for comment in self.lead:
-            out.line(indent, comment.text)
+            out.comment(comment, indent)
         flat = _flat(self.body)
         broken = any(atom.gap == "\n" for atom in self.body[1:])
         if self.body[0].text in _LISTS and (broken or flat is None or len(indent) + len(flat) > WIDTH):
@@ -251,7 +256,7 @@ class _Section:
             while item and item[0].kind == COMMENT:
                 comment = item.pop(0)
                 if comment.own_line:
-                    out.line(indent + _STEP, comment.text)
+                    out.comment(comment, indent + _STEP)
                 else:
                     out.behind(comment, indent + _STEP)
             trail = []
@@ -376,6 +381,7 @@ def _write_loose(out: _Lines, indent: str, pieces: list[Atom]) -> None:
         last = atom
     for i, text in enumerate([*lines, line]):
         out.line(indent if i == 0 else indent + _STEP, text)
+    out.closed = pieces[-1].ends_line
 
 
 def _between(left: Atom | None, right: Atom) -> str:

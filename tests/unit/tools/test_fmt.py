@@ -217,6 +217,13 @@ def test_comments_of_keys_stay_where_they_are():
     assert format_sql(text.replace("  -- by time\n", "")) == text.replace("  -- by time\n", "")
 
 
+def test_a_comment_behind_a_comma_does_not_join_the_line_comment_before_it():
+    clause = "FROM t MATCH_RECOGNIZE (\n  ORDER BY i\n  MEASURES PREV(x) AS p\n    -- own\n    , {} NEXT(x) AS n\n  PATTERN (W+)\n)"
+    for comment in ("/* c */", "-- d\n"):
+        out = format_sql(clause.format(comment))
+        assert f"    PREV(x) AS p,\n    -- own\n    {comment.strip()}\n    NEXT(x) AS n\n" in out and format_sql(out) == out
+
+
 def test_a_clause_in_one_line_stays_in_it_where_it_fits():
     text = "SELECT * FROM (SELECT * FROM a MATCH_RECOGNIZE (PATTERN (A+) DEFINE A AS v > 1) WHERE v < 3)"
     assert format_sql(text.replace("DEFINE A  AS", "define A as")) == text
