@@ -17,6 +17,7 @@ from sparkcep.clause.tokens import WORD, tokenize
 from sparkcep.clause.tree import SHOW_EMPTY, MatchClause
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.extend.sequences import without_sequences
 from sparkcep.plan.facts import tree_of
 from sparkcep.plan.plan import LETTERS, Plan
 
@@ -112,6 +113,7 @@ def _tried(clause: MatchClause, rows: str | Iterable[str]) -> Preview:
     if _reads_values(clause):
         message = "a preview over letters supports row patterns only. Automata, preferences, bundles, histories, changes and sliding windows read values"
         raise ClauseError("PREVIEW", f"{message}: run the statement over a few rows instead")
+    clause = without_sequences(clause)
     variables = tree_of(clause.pattern)[0]
     letters = list(rows.split() if isinstance(rows, str) else rows)
     read = [_row(row, variables) for row in letters]
@@ -131,6 +133,7 @@ def _reads_values(clause: MatchClause) -> bool:
     if approx is not None and (approx.report in ("BUNDLES", "HISTORY") or (approx.budget is not None and approx.budget.history is not None)):
         return True
     slides = clause.top is not None and clause.window is not None and clause.window.slide is not None
+    slides = slides or any(sequence.step is not None for sequence in clause.sequences)
     return slides or bool(clause.preferences()) or any(option is not None for option in (clause.automaton, clause.changes, clause.lifetime))
 
 

@@ -41,6 +41,11 @@ def test_options_of_the_statement_hold():
     assert taken("PATTERN (A B C) APPROX 1 WINDOW 5", "A C") == ["1:A 2:C"]
 
 
+def test_rows_are_the_variables_of_sequences():
+    found = sparkcep.preview("AFTER MATCH SKIP TO LAST s SEQUENCE s AS (A B+) WITHIN 5 PATTERN (s C)", "A B C A@9 B@14 C@15 A B C")
+    assert [match.rows for match in found.matches] == [(1, 2, 3), (7, 8, 9)]
+
+
 def test_unfinished_matches_are_left_out():
     shown = "MEASURES MATCH_STATUS() AS s {} SHOW UNFINISHED MATCHES PATTERN (A B) WINDOW 3"
     for rows in ("ONE ROW PER MATCH", "ALL ROWS PER MATCH"):
@@ -94,6 +99,7 @@ def test_rows_may_have_one_time():
         ("PATTERN (A B) APPROX 1 WINDOW 5 ROWS SLIDE 2 ROWS TOP 1", "A", "sliding windows read values: run the statement over a few rows"),
         ("EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B) WINDOW 9 CHANGES IN op", "A", "changes and sliding windows read values"),
         ("PATTERN (A B) WINDOW 3 APPROX 1 MATCH HISTORY", "A", "run the statement over a few rows"),
+        ("EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES SEQUENCE s AS (A B) WITHIN 5 UPDATE 1 PATTERN (s)", "A", "run the statement over a few rows"),
         ("PATTERN (A B) WINDOW 5 ROWS SLIDE 1 ROWS", "A", "SLIDE_WITHOUT_TOP"),
         ("SELECT 1", "A", "PREVIEW|SYNTAX"),
     ],
