@@ -325,13 +325,14 @@ def _completion(parser: argparse.ArgumentParser, commands: Any, options: argpars
 # -- statements and files ---------------------------------------------------------------------------------------------
 
 
-def _text_of(name: str) -> str:
+def _text_of(name: str, encoding: str = "utf-8-sig") -> str:
+    """Returns the text of a file, or of standard input. ``utf-8-sig`` leaves out the byte order mark of files from Windows."""
     if name == "-":
-        return sys.stdin.read()
+        return sys.stdin.read().removeprefix("\ufeff")
     if not os.path.isfile(name):  # False, too, for a name that is too long
         raise UsageError(f"the file {name} does not exist")
     try:
-        return Path(name).read_bytes().decode("utf-8")  # line ends as they are
+        return Path(name).read_bytes().decode(encoding)  # line ends as they are
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is not UTF-8 text: {error}") from None
 
@@ -418,7 +419,7 @@ def _fmt(options: argparse.Namespace) -> int:
 
     code = 0
     for name in options.files:
-        text = _text_of(name)
+        text = _text_of(name, "utf-8")
         try:
             with waiting(f"formatting {name}"):
                 out = format_sql(text, options.double_quoted_identifiers)

@@ -52,6 +52,14 @@ def test_a_clause_that_settings_make_right_is_left_to_spark(command, clause, acc
     assert ("Spark starts" in capsys.readouterr().err) == accepted
 
 
+def test_the_byte_order_mark_of_a_file_is_not_part_of_its_statement(tmp_path, capsys):
+    path = tmp_path / "a.sql"
+    path.write_text(CLAUSE.replace("ORDER BY", "order by"), encoding="utf-8-sig")
+    assert main(["rewrite", str(path)]) == main(["transpile", "--read", "trino", str(path)]) == 0
+    assert "\ufeff" not in capsys.readouterr().out
+    assert main(["fmt", str(path)]) == 0 and path.read_bytes().startswith(b"\xef\xbb\xbfSELECT") and b"ORDER BY" in path.read_bytes()
+
+
 def test_explain_shows_program_and_split(capsys):
     assert main(["explain", "-e", CLAUSE]) == 0
     out = capsys.readouterr().out

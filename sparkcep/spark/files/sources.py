@@ -175,7 +175,7 @@ def _first(path: str) -> str:
     if not files:
         return ""
     with _PACKED.get(files[0].suffix, open)(files[0], "rb") as file:
-        return file.read(_SAMPLE).decode("utf-8", "replace")
+        return file.read(_SAMPLE).decode("utf-8-sig", "replace")
 
 
 def _separator(path: str, lines: list[str]) -> str:
