@@ -133,7 +133,11 @@ def _findings(text: str) -> Iterator[Finding]:
 def _of_statement(text: str) -> tuple[Finding, ...]:
     """Returns the findings about one statement. An editor asks again after each change, and most statements are then as before."""
     try:
-        rewrite_all(text)
+        try:
+            rewrite_all(text)
+        except ClauseError as error:
+            if error.error_class != "SPARKCEP.PARAMETER":  # its value is known when the statement runs
+                raise
         places = clauses(text)
         if not places and (unread := not_begun(text)) is not None:
             raise unread
@@ -302,7 +306,8 @@ def _swallows(clause: MatchClause) -> Iterator[tuple[Span | None, str]]:
     for node, _, rows_follow in _followed(clause.pattern):
         if isinstance(node, nodes.Repeat) and node.greedy and node.max is None and rows_follow and _is_any(clause, node.item):
             text = node.span.of(clause.text)
-            what = "takes all rows to the end of the partition, then backtracks to the last row where the rest matches"
+            end = "partition" if clause.window is None else "window"
+            what = f"takes all rows to the end of the {end}, then backtracks to the last row where the rest matches"
             yield node.span, f"{text} {what}; {text}? stops at the first one"
 
 

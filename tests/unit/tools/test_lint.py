@@ -29,6 +29,16 @@ def codes(clause: str) -> list[str]:
     return [f.code for f in lint(f"{HEAD}{clause})") if f.code != "ANY_ROW"]
 
 
+def test_values_of_parameters_are_known_when_a_statement_runs():
+    assert codes("MEASURES PREV(x, :back) AS p PATTERN (A B) WINDOW :length DEFINE A AS x > :low") == []
+    assert codes("PATTERN (A B+?) WINDOW ? DEFINE A AS x > 1, B AS x > 2") == ["RELUCTANT_END"]
+
+
+def test_a_window_ends_what_swallows_rows():
+    (_, found) = lint(f"{HEAD}PATTERN (A X* B) WINDOW INTERVAL 1 HOUR DEFINE A AS x > 1, B AS x > 2)")
+    assert found.code == "SWALLOWS_PARTITION" and "to the end of the window" in found.message
+
+
 DEFINE = "DEFINE A AS x > 1, B AS x > 2, C AS x > 3"
 ALL, NEXT = "EVENT SELECTION SKIP TILL ANY MATCH", "EVENT SELECTION SKIP TILL NEXT MATCH"
 
