@@ -85,14 +85,14 @@ class Shell:
             elif command.startswith(_MARKS):
                 self._command(command, rest)
             else:
-                for statement in split_statements(text):
+                with self._placed(text):
+                    statements = split_statements(text)
+                for statement in statements:
                     self._statement(statement)
         except Interrupted:
             self.say("the Spark job was cancelled")
         except KeyboardInterrupt:
             self.say("interrupted")
-        except ClauseError as error:
-            self.say(f"error: {self._redacted(error.over(text))}")
         except (ToolError, ValueError) as error:
             self.say(f"error: {error}")
         return True
@@ -110,7 +110,8 @@ class Shell:
     def _why(self, rest: str) -> None:
         from sparkcep.spark.why.ask import why
 
-        asked, statement = question(rest)
+        with self._placed(rest):
+            asked, statement = question(rest)
         statement = statement or self.asked
         if not statement:
             raise ToolError(":why needs a statement, as in :why AT (day = 3) SELECT ...;")
@@ -149,11 +150,15 @@ class Shell:
             raise ToolError(f"unknown command {command}; the commands are {', '.join(known)} and :quit")
         known[command](rest)
 
-    def _redacted(self, error: str) -> str:
-        """Redacts the text of an error in a statement."""
+    @contextmanager
+    def _placed(self, statement: str) -> Iterator[None]:
+        """Raises the errors of clauses in its scope as ToolError, with their lines of the statement, redacted."""
         from sparkcep.spark.configured import redaction_of
 
-        return redaction_of(self.session).of_error(error)
+        try:
+            yield
+        except ClauseError as error:
+            raise ToolError(redaction_of(self.session).of_error(error.over(statement))) from None
 
     def _help(self, rest: str) -> None:
         self.say(_HELP.format(limit=self.limit))
@@ -162,22 +167,24 @@ class Shell:
         from sparkcep.draw.explain import explain
         from sparkcep.spark.configured import settings_of, substituted
 
-        for text in split_statements(substituted(self.session, statement)):
-            try:
+        with self._placed(statement):
+            statements = split_statements(substituted(self.session, statement))
+        for text in statements:
+            with self._placed(text):
                 self.say(explain(text, settings=settings_of(self.session)).rstrip())
-            except ClauseError as error:
-                raise ToolError(self._redacted(error.over(text))) from None
 
     def _fmt(self, statement: str) -> None:
         from sparkcep.tools.fmt import format_sql
 
-        self.say(format_sql(statement).rstrip())
+        with self._placed(statement):
+            self.say(format_sql(statement).rstrip())
 
     def _read(self, rest: str) -> None:
         from sparkcep.dialect.transpile import transpile
 
         engine, statement = (*rest.split(None, 1), "", "")[:2]
-        done = transpile(statement, engine)
+        with self._placed(statement):
+            done = transpile(statement, engine)
         for note in done.notes:
             self.say(f"note: {note}")
         for text in split_statements(done.sql):

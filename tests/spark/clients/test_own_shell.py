@@ -51,6 +51,15 @@ def test_commands_and_errors_are_answered(said):
     assert "SPARKCEP.SYNTAX" in text and "must end in .parquet, .csv" in text and text.endswith("SELECT 1;")
 
 
+def test_errors_of_commands_are_marked_in_their_statements(spark):
+    out: list[str] = []
+    shell, wrong = Shell(spark, out.append), CLAUSE.replace("DEFINE B", "DEFINE C")
+    for command in (f":read spark {wrong}", f":explain {wrong}", f":fmt {CLAUSE.replace(' PREV(v)', '')}"):
+        shell.answer(command)
+    marked = [line[mark.index("^") : mark.rindex("^") + 1] for *_, line, mark in (text.split("\n") for text in out)]
+    assert marked == ["C", "C", "<"] and not any(text.split("\n")[-2].startswith(":") for text in out)
+
+
 def test_words_of_other_shells_are_answered(said):
     for asked in ("\\?", "help", "HELP;", ".help", "?"):
         assert "Tab completes" in said(asked)[1]
