@@ -17,6 +17,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.tokens import Token as SqlglotToken
+from sqlglot.tokens import TokenType
 
 from sparkcep.clause import tree
 from sparkcep.clause.expressions import Expr
@@ -24,7 +26,7 @@ from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_between
 from sparkcep.clause.printer import variable_text
 from sparkcep.clause.tokenizer import dialect_of, sqlglot_tokens
-from sparkcep.clause.tokens import QUOTED, WORD, Span, Token, ended, matching, name_of, tokenize
+from sparkcep.clause.tokens import QUOTED, STRING, WORD, Span, Token, ended, matching, name_of, tokenize
 from sparkcep.dialect import flink, meanings, variables
 from sparkcep.dialect.building import delimited
 from sparkcep.dialect.clauses import clause_text, node_of
@@ -52,6 +54,7 @@ _TIMEOUTS = (
 )
 _INTEGER_DIVISION = (_TRINO, _FLINK)
 _UNKNOWN_AGGREGATES = frozenset("COLLECT_UNION COUNT_MIN_SKETCH EVERY HISTOGRAM_NUMERIC MEAN SOME STD TRY_AVG TRY_SUM".split())  # Spark's that sqlglot does not know
+_TYPED_DECIMALS = (_TRINO, _FLINK)  # DECIMAL '1.5' has the digits of its text there
 _UPPER_CASE = (_TRINO, _ORACLE, _SNOWFLAKE)  # unquoted names are in upper case there
 _LIKE_SPARK = (_SPARK, "databricks")
 _UNDELIMITED = (*_LIKE_SPARK, _TRINO, _ORACLE, _SNOWFLAKE)  # LISTAGG without a delimiter writes nothing between its values there
@@ -150,6 +153,8 @@ class _Translation:
     def run(self) -> Transpiled:
         try:
             tokens = sqlglot_tokens(self.sql, self.dialect)
+            if self.read in _TYPED_DECIMALS:
+                tokens = _with_digits(tokens)
             if _FLINK in (self.read, self.write):
                 names = {name: other for name, other in self.names.items() if other.startswith(flink.MARK)}  # those of calls outside of clauses, too
                 tokens = flink.marked(tokens, names, _MARK)
@@ -453,6 +458,8 @@ class _Translation:
                 instead, end = self._number_or_time(token), inside[close[i + 1]].end
             elif calls and token.upper in renamed:
                 instead = _MARK + renamed[token.upper]
+            elif self.read in _TYPED_DECIMALS and token.upper == "DECIMAL" and i + 1 < len(inside) and inside[i + 1].kind == STRING:
+                instead = f"DECIMAL({', '.join(map(str, _digits(inside[i + 1].text[1:-1])))})"
             elif self.read == _FLINK and token.upper == "ROW" and i + 1 < len(inside) and inside[i + 1].text == "<":
                 instead = "STRUCT"
             if instead is not None and token.start >= at:
@@ -492,6 +499,24 @@ class _Translation:
             if token.kind == WORD and token.upper in (f"{_MARK}RUNNING", f"{_MARK}FINAL"):
                 end = tokens[close[i + 1]]
                 yield token, text[tokens[i + 1].end : end.start], end
+
+
+def _with_digits(tokens: list[SqlglotToken]) -> list[SqlglotToken]:
+    """Returns the tokens with the precision and scale of each DECIMAL '...'. sqlglot would read it as a cast to a plain DECIMAL."""
+    out = []
+    for token, after in zip(tokens, [*tokens[1:], None]):
+        out.append(token)
+        if token.token_type == TokenType.DECIMAL and after is not None and after.token_type == TokenType.STRING:
+            precision, scale = _digits(after.text)
+            for kind, text in ((TokenType.L_PAREN, "("), (TokenType.NUMBER, precision), (TokenType.COMMA, ","), (TokenType.NUMBER, scale), (TokenType.R_PAREN, ")")):
+                out.append(SqlglotToken(kind, str(text), token.line, token.col, token.start, token.end))
+    return out
+
+
+def _digits(text: str) -> tuple[int, int]:
+    """Returns the number of digits of a number, and that after its point."""
+    whole, _, fraction = text.partition(".")
+    return max(sum(map(str.isdigit, whole + fraction)), 1), sum(map(str.isdigit, fraction))
 
 
 def _dates(node: exp.Expr) -> exp.Expr:

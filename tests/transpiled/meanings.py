@@ -104,6 +104,9 @@ CAST('abcdef' AS varchar(3)) | abc
 CAST(7 AS varchar) | 7
 CAST(f AS varchar) ~ are formatted differently
 CAST(1.5 AS decimal) | 2
+CAST('1.5' AS decimal) | 2
+DECIMAL '1.5' | 1.5
+x > DECIMAL '-1.25' | false
 CAST(ts AS timestamp(0)) ~ only 0 digits of a second
 CAST(ts AS timestamp) ~ only 3 digits of a second
 CAST('2024-01-31 10:00:00.25' AS timestamp(3)) | 2024-01-31 10:00:00.25
@@ -879,6 +882,7 @@ DATE '2024-01-31' + INTERVAL '1' MONTH | 2024-02-29
 # Flink: Type Conversion Functions
 CAST(1.9 AS INT) | 1
 CAST(1.5 AS DECIMAL) | 2
+DECIMAL '1.5' + 0 | 1.5
 CAST('abc' AS VARCHAR(2)) | ab
 CAST(ts AS TIMESTAMP(3)) ~ only 3 digits of a second
 CAST(7 AS STRING) | 7
