@@ -288,7 +288,7 @@ class _Translation:
 
     def _match(self, word: int, close: int) -> exp.MatchRecognize:
         clause = parse_between(self.sql, self.tokens, word + 1, close, "" if self.read == _SPARK else self.read)
-        if clause.skip is None:
+        if clause.skip is None and not self.read == self.write == _SPARK:  # beside some of Spark's options it would be an error
             clause = replace(clause, skip=tree.Skip(tree.NEXT_ROW if self.read == _FLINK else tree.PAST_LAST, span=clause.span))
         self.order = self._expression(clause.order_by[0].expr) if clause.order_by else ""
         clause = replace(clause, order_by=tuple(map(self._sorted, clause.order_by)))

@@ -209,6 +209,11 @@ def test_a_clause_in_the_sql_of_another_engine(write, changes):
         assert sparkcep.transpile(done.sql, write).sql.replace("COUNT", "count") == sparkcep.transpile(CLAUSE.format(nulls=" NULLS FIRST" if "FIRST" in wanted else ""), "spark").sql
 
 
+def test_a_clause_of_spark_stays_without_a_skip():
+    sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES A.x AS x EVENT SELECTION SKIP TILL ANY MATCH PATTERN (A B) PREF MAX (A.x) TOP 3)"
+    assert "SKIP PAST" not in sparkcep.transpile(sql, "spark").sql
+
+
 def test_flink_has_within():
     sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES LAST(B.price) AS p PATTERN (A B+) WINDOW INTERVAL '1' HOUR)"
     done = sparkcep.transpile(sql, "spark", "flink")
