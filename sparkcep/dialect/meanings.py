@@ -269,8 +269,8 @@ def unordered(words: str) -> Rewrite:
     """Returns the translation of ARRAY_AGG without ORDER BY."""
 
     def of(node: exp.Expr, note: Note) -> exp.Expr:
-        if node.find(exp.Order) is not None:
-            raise Refused(node, "Spark does not support ORDER BY inside ARRAY_AGG: write array_sort(array_agg(x))")
+        if node.find(exp.Order) is not None or isinstance(node.parent, exp.WithinGroup):
+            raise Refused(node, "Spark does not support ORDER BY inside ARRAY_AGG: write array_sort(array_agg(struct(t, x))).x for the order of t")
         if words:
             note(node, words)
         return node

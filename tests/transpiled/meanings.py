@@ -721,6 +721,7 @@ LISTAGG(s, ',') | ab,cd
 LISTAGG(NULLIF(s, s), ',') | ''
 LISTAGG(s) OVER (PARTITION BY k) ~ an empty string there
 ARRAY_SIZE(ARRAY_AGG(v)) | 2
+ARRAY_AGG(v) WITHIN GROUP (ORDER BY id) ! does not support ORDER BY inside ARRAY_AGG
 STDDEV(id) | 1
 STDDEV_SAMP(id) | 1
 STDDEV_POP(n) | NULL
