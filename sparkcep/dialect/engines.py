@@ -376,6 +376,19 @@ def _to_date(node: exp.Expr, note: Note) -> exp.Expr:
     return node
 
 
+def _oracle_moment(node: exp.Expr, note: Note) -> exp.Expr:
+    """Translates TIMESTAMP '...', which sqlglot reads as TO_TIMESTAMP with a format that needs a fraction."""
+    if "start" in node.meta:  # the position of a call
+        return _to_date(node, note)
+    return cast(node.this, "TIMESTAMP")
+
+
+def _kept(node: exp.Window, note: Note) -> exp.Expr:
+    if str(node.args.get("over")).upper() == "KEEP":
+        raise Refused(node, "Spark does not support KEEP: write max_by(a, b) for the value of the last row by b, and min_by(a, b) for that of the first row")
+    return node
+
+
 def _oracle_text(node: exp.Expr, note: Note) -> exp.Expr:
     """TO_CHAR. MON, Mon and mon are three texts in its formats. The other parts of a format are numbers."""
     month = re.search("MON", literal(node.args.get("format")) or "", re.I)
@@ -461,7 +474,7 @@ _ORACLE = Engine(
     {
         exp.Literal: _not_empty, exp.DPipe: _skipping_nulls, exp.Like: like, exp.Mod: remainder_or_all, exp.Column: _oracle_column,
         exp.Pseudocolumn: _oracle_column, exp.Add: _days_from, exp.Sub: _days_from,
-        exp.CurrentTimestamp: _oracle_now,
+        exp.CurrentTimestamp: _oracle_now, exp.StrToTime: _oracle_moment, exp.Window: _kept,
         exp.Div: noted("/ has 40 digits there, and of two integers is a DOUBLE here"), exp.Connect: refused("Spark does not support CONNECT BY: write WITH RECURSIVE"),
         exp.Extract: extraction({}, "YEAR MONTH DAY HOUR MINUTE SECOND"),
     } | casts(
