@@ -15,6 +15,7 @@ pytest.importorskip("pyspark")
 
 import sparkcep  # noqa: E402
 from sparkcep.errors import ClauseError  # noqa: E402
+from sparkcep.redaction import KEYS, REDACTED  # noqa: E402
 from sparkcep.spark.stream.command import ran_of  # noqa: E402
 from sparkcep.spark.stream.start_checks import PROVIDER, ROCKSDB  # noqa: E402
 from tests.selection import further, slow  # noqa: E402
@@ -81,6 +82,11 @@ def test_e16(spark, tmp_path, route):
             sparkcep.why(query)
         with pytest.raises(Exception, match=r"SPARKCEP.WHY.*not a condition over the stored columns, which are user, ts"):
             sparkcep.why(query, at="nobody = 7")
+        spark.conf.set(KEYS[0], "no[a-z]+y")
+        with pytest.raises(Exception, match=r"not a condition over the stored columns") as caught:
+            sparkcep.why(query, at="nobody = 7")
+        spark.conf.unset(KEYS[0])
+        assert REDACTED in str(caught.value) and "nobody" not in str(caught.value)
         with pytest.raises(Exception, match=r"SPARKCEP.WHY.*match and expect are not answered over a stream"):
             sparkcep.why(query, at="user = 7", match=1)
     finally:
