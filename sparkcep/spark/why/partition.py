@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.clause.parser import parse_key
-from sparkcep.clause.tokens import WORD, matching, tokenize
+from sparkcep.clause.tokens import QUOTED, WORD, matching, name_of, tokenize
 from sparkcep.clause.tree import NEXT_ROW
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.extend.unfinished import CLOCK, clock_text
@@ -57,7 +57,8 @@ def check_expression(text: str, name: str = "at", what: str = "condition") -> No
     except ClauseError as error:
         raise ClauseError(WHY, f"{name}={text!r} is not one SQL {what}: {error.message}", sqlstate=error.sqlstate) from None
     tokens = tokenize(text)
-    random = next((token.text for token, after in zip(tokens, tokens[1:]) if token.kind == WORD and token.upper in RANDOM and after.text == "("), None)
+    calls = (name_of(token) for token, after in zip(tokens, tokens[1:]) if token.kind in (WORD, QUOTED) and after.text == "(")
+    random = next((name for name in calls if name.upper() in RANDOM), None)
     if random is not None:
         raise ClauseError(WHY, f"{name}={text!r} has {random}(), so it differs each time. Write {what}s over the columns", sqlstate=SEMANTIC)
 

@@ -119,6 +119,7 @@ def test_no_row(spark):
         ({"at": "symbol = 'A'", "match": 4}, "match=4: the partition has 1 match. Write match=1"),
         ({"at": "symbol = 'A' AND day = 1", "expect": "DOWM"}, "expect='DOWM' is not a variable of PATTERN; did you mean DOWN?"),
         ({"at": "rand() < 0.5"}, "at='rand() < 0.5' has rand(), so it differs each time. Write conditions over the columns"),
+        ({"at": "`rand`(5) < 0.5"}, "at='`rand`(5) < 0.5' has rand(), so it differs each time"),
         ({"at": "day ="}, "at='day =' is not one SQL condition"),
         ({"expect": "UP", "match": 1}, "expect needs a row"),
         ({"show": "price"}, "show needs rows. Write at="),
