@@ -175,7 +175,7 @@ def elapsed_micros(time: str) -> str:
     Those of TIMESTAMPs in Spark follow the clock of the time zone, which jumps. Other types have clocks of their own.
     """
     own_clock = f"(CAST({time} AS TIMESTAMP_NTZ) - TIMESTAMP_NTZ'1970-01-01 00:00:00') DIV INTERVAL '0.000001' SECOND"
-    return f"IF(typeof({time}) = 'timestamp', unix_micros(CAST({time} AS TIMESTAMP)), {own_clock})"
+    return f"IF(typeof({time}) = 'timestamp', unix_micros(CAST({time} AS TIMESTAMP_LTZ)), {own_clock})"
 
 
 def common_unit(step: str, size: str) -> str:

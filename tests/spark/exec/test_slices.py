@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from sparkcep.plan.options import elapsed_micros
 from sparkcep.settings import ALWAYS, DEFAULT, Settings
 from sparkcep.spark.exec.sampling import Sampler
 from sparkcep.spark.java import find_java_tool
@@ -95,6 +96,15 @@ def test_no_name_of_ours_is_left(spark, events):
         query = f"SELECT * FROM {events} MATCH_RECOGNIZE ({CLAUSES[name]})"
         cut, whole = (spark.sql(rewritten(spark, query, s)).columns for s in (ON, OFF))
         assert cut == whole and not any(c.startswith("__") for c in cut)
+
+
+def test_places_are_elapsed_times_if_timestamp_means_a_local_time(spark, events):
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        hours = spark.sql(f"SELECT ({elapsed_micros('ts')} - 1793511000000000) / 3600000000 FROM (SELECT timestamp_seconds(1793511000 + 3600 * id) AS ts FROM range(3))")
+        assert [row[0] for row in hours.collect()] == [0, 1, 2]  # 1:30, 1:30 again, and 2:30
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
 
 
 @pytest.mark.further
