@@ -12,6 +12,7 @@ computes a subexpression that occurs twice ahead of both places, unless it lies 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -259,7 +260,7 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
     """The SQL of several conditions of a row, which Spark computes together.
 
     Spark computes an expression ahead that occurs twice among them, even if AND or OR guards both places. If such an expression may
-    fail, its conjunct goes into a branch of CASE.
+    fail, its conjunct goes into a branch of CASE. The conditions of the CASEs differ, because Spark also computes equal CASEs ahead.
 
     Args:
         conditions: the conjuncts of each.
@@ -294,7 +295,8 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
                 arithmetic = conjunct.expr.bare().op == "bin" and conjunct.expr.bare().value not in _COMPARISONS
                 guarded = [] if arithmetic else guarded  # Spark refuses it and quotes the text
             found[-1].append((conjunct.text, guarded))
-    return [" AND ".join(_shielded(text, catcher([part for number, part in guarded if counts[number] > 1], ansi, text_of)) for text, guarded in parts) for parts in found]
+    shields = itertools.count(1)
+    return [" AND ".join(_shielded(text, catcher([part for number, part in guarded if counts[number] > 1], ansi, text_of), shields) for text, guarded in parts) for parts in found]
 
 
 def _reads_twice(expr: Expr) -> bool:
@@ -304,15 +306,15 @@ def _reads_twice(expr: Expr) -> bool:
     return expr.op == "between" or (expr.op == "case" and str(expr.value).startswith("oww"))
 
 
-def _shielded(text: str, shared: Catcher) -> str:
-    """A conjunct as a branch of CASE if there is a column beside it."""
+def _shielded(text: str, shared: Catcher, numbers: Iterator[int]) -> str:
+    """A conjunct as a branch of CASE if there is a column beside it. The condition of the CASE is always true."""
     if not shared.beside:
         return text
-    return f"CASE WHEN {f'NOT ({shared.typed}) OR ' if shared.typed else ''}{forced(shared.beside)} THEN {text} END"
+    return f"CASE WHEN {f'NOT ({shared.typed}) OR ' if shared.typed else ''}size(array_repeat({shared.beside}, 1)) <= {next(numbers)} THEN {text} END"
 
 
 _SHIELD = re.compile(
-    r"CASE WHEN (?:\(*NOT (?:(?!CASE WHEN| THEN ).)*? OR )?\(*size\(array_repeat\((?:(?!CASE WHEN| THEN ).)*?, 1\)\) = 1\)* THEN (?!make_ym_interval)", re.DOTALL
+    r"CASE WHEN (?:\(*NOT (?:(?!CASE WHEN| THEN ).)*? OR )?\(*size\(array_repeat\((?:(?!CASE WHEN| THEN ).)*?, 1\)\) <?= \d+\)* THEN (?!make_ym_interval)", re.DOTALL
 )
 _NESTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\b(?:CASE|END)\b", re.IGNORECASE)
 

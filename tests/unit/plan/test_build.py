@@ -90,6 +90,14 @@ def test_what_and_guards_is_not_computed_ahead(conditions, shields):
     assert fallible.plainest(letters_sql(plan)[0]) == letters_sql(older)[0]
 
 
+@pytest.mark.parametrize("conditions", [("u = 1 AND 12 / n > 3", "u = 2 AND 12 / n > 3"), ("u = 1 AND d * n > 3", "u = 2 AND d*B.N > 3")])
+def test_equal_conjuncts_behind_two_guards_become_different_cases(conditions):
+    """Spark makes ``x AND (a OR b)`` of ``(a AND x) OR (b AND x)``, and computes a common CASE ahead."""
+    plan = make_plan(parse_clause("ORDER BY t MEASURES A.v AS n PATTERN (A B) DEFINE A AS {}, B AS {}".format(*conditions)))
+    whens = {re.sub(r".*(CASE WHEN .* THEN ).*", r"\1", letter.text) for letter in plan.letters}
+    assert len(whens) == 2
+
+
 @pytest.mark.parametrize(
     ("conditions", "shields"),
     [
