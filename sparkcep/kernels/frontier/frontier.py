@@ -282,7 +282,7 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                 else:
                     before = place
                     state[R_LOOKS] += 1
-                    fits = inside(place, e, row, edges, looking, classes)
+                    fits = inside(place, e, row, edges, looking, classes) and timed(e, row, edges, looking)
                     if fits and (looking.conditions.entry[v] >= 0 or looking.values.valued[edges[e, E_TARGET]] == 1):
                         got = fulfils(place, v, e, row, low, high, edges, looking, state)
                         if got < 0:
@@ -292,8 +292,7 @@ def _look(row, low, high, may_start, here, head, net, strategy, when, until, loo
                         # A run that can take a row by such an edge may not skip the row, even if nothing comes of it.
                         classes.info[place, I_OVER] = 1
                         state[R_OVER] = 1
-                    fits = fits and timed(e, row, edges, looking) and _completes(edges[e, E_TARGET], row, last, looking)
-                    if fits:
+                    if fits and _completes(edges[e, E_TARGET], row, last, looking):
                         if not _propose(place, e, row, last, count, net, looking, classes, numbers, graph, runs, state):
                             return -1 - _withdrawn(count, GROW, classes, state), done
                         accepting = accept[edges[e, E_TARGET]]

@@ -92,3 +92,12 @@ def test_a_count_after_a_choice_that_ends_in_a_constant():
     clause = "PARTITION BY p ORDER BY id MEASURES LAST(id) AS last, MATCH_COUNT() AS n EVENT SELECTION SKIP TILL ANY MATCH ALL MATCHES PATTERN (A B+ C)"
     found = run(f"{clause} DEFINE A AS s = 'a', B AS s = 'b', C AS s = 'c' AND CASE WHEN A.w > v THEN 5 ELSE 2 END <= count(B.*)", {0: rows})
     assert found == {0: [{"last": 7, "n": 7}]}
+
+
+@pytest.mark.parametrize("counted", ["MATCH_COUNT()", "count(*)"])
+def test_a_row_without_a_time_is_ignored_before_a_window(counted):
+    """The second row could be B if it had a time. SKIP TILL NEXT MATCH ignores it, whether matches are counted or listed."""
+    rows = [{"id": at, "s": s, "v": 1, "w": 1} for at, s in zip([None, None, 5, 6], "abbc")]
+    clause = f"PARTITION BY p ORDER BY id MEASURES LAST(id) AS last, {counted} AS n EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES PATTERN (A (B C) WITHIN 3)"
+    found = run(f"{clause} DEFINE A AS s = 'a', B AS s = 'b', C AS s = 'c'", {0: rows})
+    assert found == {0: [{"last": 6, "n": 1 if counted == "MATCH_COUNT()" else 3}]}
