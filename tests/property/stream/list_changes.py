@@ -36,7 +36,7 @@ def random_changes(rng: random.Random, make: Callable[[random.Random], str] = ra
 
 
 class Emitted:
-    """The changes that the SQL around the engine makes of the engine's rows, in DuckDB."""
+    """The rows and changes that the SQL around the engine makes of the engine's rows, in DuckDB."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.database = plan, Database()
@@ -45,10 +45,14 @@ class Emitted:
 
     def of(self, leaves: pa.Table) -> list[tuple]:
         """The changes (partition, insert or retract, then the columns of CHANGES)."""
+        found = self.rows(leaves)
+        partition = next((name for name in ("p", "__p0") if any(name in row for row in found)), "")
+        return [(row[partition], row["change"], *(shown(row[name]) for name in CHANGES if name in row)) for row in found]
+
+    def rows(self, leaves: pa.Table) -> list[dict]:
+        """The rows of the statement that the SQL around the engine makes of the engine's rows."""
         self.database.connection.register(self.name, leaves)
-        found = self.database.connection.sql(self.query).to_arrow_table()
-        partition = next((name for name in ("p", "__p0") if name in found.column_names))
-        return [(row[partition], row["change"], *(shown(row[name]) for name in CHANGES if name in row)) for row in found.to_pylist()]
+        return self.database.connection.sql(self.query).to_arrow_table().to_pylist()
 
 
 def shown(value):

@@ -5,9 +5,15 @@ from __future__ import annotations
 import random
 import re
 
+from sparkcep.clause.parser import parse_clause
+from sparkcep.errors import ClauseError
+from sparkcep.settings import Settings
+from sparkcep.sql.explain.as_automaton import as_automaton
 from tests.oracle import automaton as oracle
-from tests.oracle import cases, measures, selection
+from tests.oracle import cases, expr, measures, pattern, selection
 from tests.property.approx import approx_cases, sides_cases
+from tests.property.automaton import test_by_rows
+from tests.property.changelog import test_pattern_changes
 from tests.property.stream.streams import (
     ANY,
     HEAD,
@@ -15,6 +21,7 @@ from tests.property.stream.streams import (
     PLAIN,
     WINDOW,
     compared,
+    in_time,
     tried,
 )
 
@@ -201,6 +208,94 @@ def told_at_once(rng: random.Random) -> str:
         text = re.sub(r"MATCH_NUMBER\(\) AS \w+(, )?", "", rng.choice([event_selection, event_selection, approximate])(rng))
         if "ALL MATCHES" in text and "PAST LAST ROW" not in text:
             return text
+
+
+
+# -- statements that draw more ------------------------------------------------------------------------------------------
+
+WIDER = ("plain", "nested", "negation", "negation of a taken variable", "group", "conjunction", "sided group")  # shapes of selection.random_query
+
+
+def wider_adjacent_rows(rng: random.Random) -> str:
+    """Conditions over labels, numbers and strings, and measures that look around the match."""
+    clause = cases.random_clause(rng)
+    names = pattern.variables(clause.pattern)
+    for name in names:
+        if rng.random() < 0.3:
+            clause.defines[name] = expr.random_aggregate_condition(rng, names)
+    with_strings(rng, clause.defines, names, tuple(clause.subsets))
+    window = f"\nWINDOW {rng.randint(2, 9)}{rng.choice([' ROWS', ''])}" if rng.random() < 0.4 else ""
+    return re.sub(r"(?m)^PATTERN .*$", lambda found: found[0] + window, with_places(clause.to_sql()))
+
+
+def wider_selection(rng: random.Random) -> str:
+    """All shapes of patterns, windows of groups in rows, and conditions over strings."""
+    return with_places(wider_query(rng).to_sql())
+
+
+def wider_numbers(rng: random.Random) -> str:
+    query = wider_query(rng, report="all")
+    query.mode, query.skip = measures.ONE_ROW, None
+    return re.sub(r"MEASURES .*", f"MEASURES LAST(id) AS z, {rng.choice(['MATCH_COUNT()', 'MATCH_COUNT()', 'MATCH_GRAPH()'])} AS n", query.to_sql())
+
+
+def wider_query(rng: random.Random, report: str | None = None) -> selection.Query:
+    query = selection.random_query(rng, report=report, shapes=WIDER)
+    query.pattern = _in_rows(rng, query.pattern)
+    query.pattern_text = pattern.to_text(query.pattern, rng)
+    with_strings(rng, query.defines, pattern.variables(query.pattern), tuple(query.subsets))
+    return query
+
+
+def with_strings(rng: random.Random, defines: dict, names: list[str], subsets: tuple[str, ...]) -> None:
+    """Adds comparisons of strings to some conditions."""
+    for name in names:
+        if rng.random() < 0.3:
+            compared_strings = _of_strings(rng, name, [*names, *subsets])
+            defines[name] = (rng.choice(["and", "or"]), defines[name], compared_strings) if name in defines and rng.random() < 0.6 else compared_strings
+
+
+def _of_strings(rng: random.Random, name: str, names: list[str]) -> tuple:
+    own, over, roll = ("col", "s"), rng.choice([None, name, *names]), rng.random()
+    if roll < 0.5:
+        other = ("nav", rng.choice(["FIRST", "LAST"]), over, rng.choice([0, 0, 1]), own)
+    elif roll < 0.65:
+        other = (rng.choice(["prev", "next"]), 1, own)
+    elif roll < 0.85:
+        other = ("agg", rng.choice(["min", "max"]), over, own, False)
+    else:
+        other = ("by", rng.choice(["max_by", "min_by"]), over, own, ("col", "v"))
+    return (rng.choice(["=", "<>", "<", ">="]), own, other)
+
+
+def _in_rows(rng: random.Random, p: tuple) -> tuple:
+    """The pattern with windows of rows around some of the groups that have a window."""
+    if p[0] in ("cat", "alt", "and", "permute"):
+        return (p[0], [_in_rows(rng, part) for part in p[1]])
+    if p[0] in ("rep", "within") or (p[0] == "neg" and isinstance(p[1], tuple)):
+        p = (p[0], _in_rows(rng, p[1]), *p[2:])
+    return ("within", p[1], pattern.Rows(p[2] + 1)) if p[0] == "within" and rng.random() < 0.4 else p
+
+
+def with_places(text: str) -> str:
+    """The statement with the names that :func:`tests.property.stream.streams.ended` gives the first and the last row."""
+    return text.replace(" AS m_first", " AS a").replace(" AS m_last", " AS z")
+
+
+def by_rows(rng: random.Random, changes: str = "", numbers: str = "MATCH_NUMBER() AS m_no,") -> str:
+    """An AUTOMATON BY ROWS, whose arcs without a name pass over rows."""
+    text = test_by_rows.text_of(test_by_rows.random_graph(rng, rng.choice(test_by_rows.SHAPES)), changes, f"{numbers} FIRST(id) AS a, LAST(id) AS z")
+    return text.replace("id + 1 + w", "id + 3 + w").replace("ALL ROWS PER MATCH", rng.choice(["ONE ROW PER MATCH", "ALL ROWS PER MATCH", *([] if changes else ["ALL ROWS PER MATCH WITH UNMATCHED ROWS"])]))
+
+
+def printed_automata(rng: random.Random) -> str:
+    """A PATTERN as the AUTOMATON that EXPLAIN AUTOMATON prints."""
+    while True:
+        query = test_pattern_changes.random_query(rng, rng.choice([measures.ONE_ROW, measures.SHOW_EMPTY, measures.WITH_UNMATCHED]))
+        try:
+            return as_automaton(parse_clause(in_time(with_places(query.to_sql()))), Settings())
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.AUTOMATON", error
 
 
 KINDS = {"adjacent rows": (adjacent_rows, 13, 20), "event selection": (event_selection, 15, 20), "numbers": (numbers_and_graphs, 15, 8), "automata": (automata, 15, 20),

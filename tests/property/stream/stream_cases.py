@@ -25,6 +25,7 @@ from sparkcep.plan.reach import Reach
 from tests.oracle import automaton as oracle
 from tests.property.stream import (
     list_changes,
+    named_sequences,
     statements,
     streams,
     test_stream_arcs,
@@ -36,6 +37,7 @@ from tests.property.stream import (
     test_stream_promises,
     test_stream_sessions,
     top_k,
+    watermarks,
 )
 from tests.property.unfinished import unfinished_streams
 
@@ -71,6 +73,11 @@ def _of_kinds(rng: random.Random) -> str:
     return statements.KINDS[rng.choice([*statements.KINDS])][0](rng)
 
 
+def _of_wide_kinds(rng: random.Random) -> str:
+    wider = [statements.wider_adjacent_rows, statements.wider_selection, statements.wider_numbers, statements.by_rows, statements.printed_automata, statements.approximate]
+    return rng.choice(wider)(rng)
+
+
 def _in_turn(make: Callable[[random.Random], str], compare=None) -> Compare:
     def compared(rng: random.Random):
         text = make(rng)
@@ -100,6 +107,15 @@ def _changes(text: str, rng: random.Random) -> tuple[int, int]:
 
 def _revised(rng: random.Random) -> str:
     return rng.choice([test_stream_changes.random_automaton, test_stream_changes.random_pattern])(rng)
+
+
+def _longer(text: str, rng: random.Random) -> int:
+    """Compares over few long keys, or many short ones, with columns of other types."""
+    return streams.compared(text, rng, *rng.choice([(5, 8), (3, 16), (2, 24)]), retyped="AUTOMATON" not in text)
+
+
+def _by_rows_revised(rng: random.Random) -> str:
+    return test_stream_changes.templated(statements.by_rows(rng, "<changes>", "<own>"))
 
 
 def _choices(**options) -> Compare:
@@ -138,8 +154,19 @@ FAMILIES: dict[str, Compare] = {
     "ARCS FROM a table that changes": lambda rng: ("an automaton of the definition's", test_stream_arcs.compared(rng, rng.choice(["told once", "changes"]), rng.random() < 0.5)),
     "UNMATCHED ROWS": _in_turn(_stated(_of_kinds, "UNMATCHED")),
     "unfinished matches": unfinished_streams.counted,
+    "adjacent rows, labels and strings": _in_turn(statements.wider_adjacent_rows, _longer),
+    "event selection, all shapes": _in_turn(statements.wider_selection, _longer),
+    "MATCH_COUNT, MATCH_GRAPH, all shapes": _in_turn(statements.wider_numbers, _longer),
+    "TOP k, SLIDE, all shapes": _in_turn(top_k.random_shapes, top_k.compared_best),
+    "TOP k, SLIDE of named sequences": named_sequences.compared,
+    "APPROX of sides": _in_turn(statements.approximate_sides),
+    "AUTOMATON BY ROWS": _in_turn(statements.by_rows, _longer),
+    "AUTOMATON of a PATTERN": _in_turn(statements.printed_automata),
     "REPORT CHANGES": _in_time(_revised, _changes),
+    "REPORT CHANGES, AUTOMATON BY ROWS": _in_time(_by_rows_revised, lambda text, rng: test_stream_changes.compared(text, rng, 3, 6, identified=False)),
     "REPORT CHANGES, PUNCTUATE BY": lambda rng: ("a statement of test_stream_promises", test_stream_promises.compared(rng.choice(test_stream_promises.TEXTS), rng.choice("vs"), rng)[0]),
+    "watermark that is passed on": _in_turn(_of_wide_kinds, watermarks.told_in_time),
+    "idleTimeout, all shapes": _in_time(_of_wide_kinds, lambda text, rng: test_stream_sessions.compared(text, rng, 3, 14)),
     "idleTimeout": _in_time(_of_kinds, lambda text, rng: test_stream_sessions.compared(text, rng, 5, 8)),
     "idleTimeout, REPORT CHANGES": _in_time(_revised, test_stream_sessions.compared_changes),
     # what is an error over a table, is one over a stream that has read so far

@@ -11,6 +11,7 @@ import collections
 import random
 import re
 from dataclasses import replace
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -18,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.clause.parser import parse_clause
+from sparkcep.compiler.emission import window_of
 from sparkcep.compiler.searches import BUDGETED, BUNDLED, BY_COST, CHEAPEST, COMPUTATIONS, COUNTED, GRAPH, PROXIES
 from sparkcep.compiler.strategy import strategy_of
-from sparkcep.compiler.stream_rules import check_stream
+from sparkcep.compiler.stream_rules import check_stream, kept
 from sparkcep.engine.core.effort import Limits
 from sparkcep.engine.core.operator import NOTHING_DUE
 from sparkcep.engine.core.task import Prepared
@@ -29,6 +31,7 @@ from sparkcep.engine.stream.keyed_stream import KeyedStream
 from sparkcep.errors import ClauseError, MatchRuntimeError
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.approx import ALL
+from sparkcep.plan.options import MICROS
 from sparkcep.plan.reach import Reach
 from sparkcep.settings import Settings
 from tests.property.in_process import drained, inputs
@@ -39,7 +42,7 @@ NUMBERED = "MATCH_NUMBER() AS n, FIRST(id) AS a, LAST(id) AS z, count(*) AS c"
 PLAIN = "FIRST(id) AS a, LAST(id) AS z, count(*) AS c"
 ANY = "EVENT SELECTION SKIP TILL ANY MATCH"
 MS = 1  # microseconds of one step of the order column
-_IN_TIME = re.compile(r"\b(WINDOW|WITHIN) (\d+)(?! ROWS)")
+_IN_TIME = re.compile(r"\b(WINDOW|WITHIN|SLIDE|UPDATE) (\d+)\b(?! ROWS)")
 WINDOW = "WINDOW INTERVAL '5' MICROSECONDS"
 
 
@@ -85,6 +88,25 @@ def _prepared(plan, schema: pa.Schema) -> Prepared:
     return prepare(plan, schema)
 
 
+_OTHER_TYPES = (pa.int64(), pa.int16(), pa.float64(), pa.float64(), pa.decimal128(9, 2), pa.decimal128(38, 0))
+
+
+def of_other_types(plan, table: pa.Table, rng: random.Random) -> pa.Table:
+    """The rows with whole numbers of other types, but those made of times. Some floating numbers are NaN or -0.0."""
+    for column in plan.inputs:
+        if column.name in plan.keys or re.search(r"\bid\b", column.text) or table.schema.field(column.name).type != pa.int64():
+            continue
+        kind = rng.choice(_OTHER_TYPES)
+        values = table.column(column.name).to_pylist()
+        if pa.types.is_floating(kind):
+            values = [{4: float("nan"), 0: rng.choice([0.0, -0.0])}.get(value, value) for value in values]
+            values = [None if value is None else float(value) for value in values]
+        if pa.types.is_decimal(kind):
+            values = [None if value is None else Decimal(value) for value in values]
+        table = table.set_column(table.column_names.index(column.name), column.name, pa.array(values, kind))
+    return table
+
+
 def batch(plan, table: pa.Table, kept: np.ndarray) -> pa.Table:
     """The answer over some of the rows."""
     rows = table.filter(pa.array(kept)).drop_columns(["__s0", "__s1"])
@@ -99,11 +121,11 @@ def by_partition(plan, leaves: pa.Table) -> dict[int, list[str]]:
     return found
 
 
-def streamed(plan, table: pa.Table, rng: random.Random, delay: int):
+def streamed(plan, table: pa.Table, rng: random.Random, delay: int, to_the_end: bool = False, states: dict[int, bytes] | None = None):
     """Runs micro-batches over rows in disorder; gives (watermark, released rows, what was reported so far by partition) after
-    each."""
+    each. ``to_the_end``, ``states``: see :func:`micro_batches`."""
     found = [prepare(plan, table.drop_columns(["__s0", "__s1"]).schema).output_schema.empty_table()]
-    for watermark, released, tables in micro_batches(plan, table, rng, delay):
+    for watermark, released, tables in micro_batches(plan, table, rng, delay, to_the_end=to_the_end, states=states):
         found += tables
         yield watermark, released, by_partition(plan, pa.concat_tables(found))
 
@@ -118,19 +140,20 @@ def _stream(prepared: Prepared, table: pa.Table, limits: Limits | None = None) -
     return KeyedStream(ordered(prepared, (*order[:1], order[0]._replace(name="n"))), table.schema, ["__s0", "__s1"], limits)
 
 
-def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None):
+def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history=None, next_stream=None, to_the_end: bool = False, states: dict[int, bytes] | None = None):
     """(watermark, released rows, tables of the output) of each micro-batch over rows in disorder; ``history`` gives the rows of
-    the table of USING HISTORY, as of each, and ``next_stream`` the stream that takes its rows."""
+    the table of USING HISTORY, as of each, and ``next_stream`` the stream that takes its rows. ``to_the_end``: the watermark rises
+    after the last row until no key is due. ``states`` is filled with the states of the keys."""
     count = table.num_rows
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     key = np.unique(np.asarray(table.column("__p0")), return_inverse=True)[1]
     arrival = np.argsort(time + np.array([rng.randint(0, delay) for _ in range(count)]) * MS, kind="stable")
     next_stream = next_stream or _workers(plan, table).__next__
-    states: dict[int, bytes] = {}
+    states = {} if states is None else states
     due: dict[int, int] = {}
     watermark, latest, at, idle = 0, 0, 0, 0
     order = np.zeros(0, dtype=np.int64)
-    while at < count or idle < 3:
+    while at < count or idle < 3 or (to_the_end and due):
         size = rng.choice([0, 1, 1, 2, 3, 5, 9, 40])
         batch_rows = arrival[at : at + size]
         at += size
@@ -153,6 +176,9 @@ def micro_batches(plan, table: pa.Table, rng: random.Random, delay: int, history
             assert when > watermark
         order = np.concatenate([order, batch_rows])
         latest = max(latest, max((int(time[row]) for row in order), default=0) - delay * MS - 1)
+        if to_the_end and due and idle >= 3:
+            latest = max(latest, rng.choice([min, max])(due.values()))
+            assert (idle := idle + 1) < 1000
         yield watermark, time <= watermark, tables
 
 
@@ -186,15 +212,16 @@ class Answers:
         return self.known[rows]
 
 
-def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
-    """Compares one clause over random rows; how many output rows were compared."""
+def compared(text: str, rng: random.Random, keys: int, longest: int, retyped: bool = False) -> int:
+    """Compares one clause over random rows; how many output rows were compared. ``retyped``: columns may have other types."""
     plan = planned(text)
     table = timed(plan, rows_of(rng, keys, longest))
+    table = of_other_types(plan, table, rng) if retyped else table
     if not table.num_rows:
         return 0
     time = np.asarray(table.column("__s0").cast(pa.int64()))
     compared = 0
-    answers = Answers(plan, table)
+    answers, states = Answers(plan, table), {}
     whole = answers.over(np.ones(table.num_rows, dtype=bool))
     if whole is None:
         return 0
@@ -202,7 +229,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
     budgeted = strategy_of(plan).search == BUDGETED
     unordered = (plan.rows == "unmatched" and (plan.approximate is not None or plan.automaton is not None)) or (budgeted and plan.approximate.report == ALL and not plan.numbered)
     at_once = strategy_of(plan).emission.early  # a match is emitted with its last row, even if others begin before it
-    for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5])):
+    for watermark, released, found in streamed(plan, table, rng, rng.choice([0, 2, 5]), to_the_end=True, states=states):
         prefix, further = (answers.over(rows) for rows in (released, released | (time <= watermark + rng.randint(0, 9) * MS)))
         for answer in (by_partition(plan, one) for one in (prefix, further, whole) if one is not None):
             for p, rows in found.items():
@@ -217,7 +244,16 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> int:
             for p, rows in ended(plan, prefix, watermark).items():
                 assert len(found.get(p, [])) >= rows, (text, watermark, p)
         compared += sum(map(len, found.values()))
+    if ends(plan):
+        every = by_partition(plan, whole)
+        assert {p: sorted(rows) for p, rows in found.items()} == {p: sorted(rows) for p, rows in every.items()}, (text, "in the end")
+        assert not any(states.values()) or any("indefinitely" in line for line in kept(plan)), (text, states)
     return compared
+
+
+def ends(plan) -> bool:
+    """Whether everything is emitted once the watermark is far after the last row."""
+    return window_of(plan).kind == MICROS and not Reach.of(plan).ahead and not (plan.automaton is not None and plan.automaton.lifetime)
 
 
 def tried(text: str, rng: random.Random, compare=None) -> int | None:
@@ -257,13 +293,16 @@ def ended(plan, answer: pa.Table, watermark: int) -> dict[int, int]:
         return ended_of_last_rows(plan, answer, window, strategy.automaton.negates_behind, watermark)
     # of these the one that completes first is known when its own window has ended, as all rows before its last are there
     leaf = dict(plan.outputs).get("z" if plan.non_overlapping and strategy.automaton.negates_behind else "a")
-    if window is None or plan.rows != "one" or leaf not in answer.column_names:
+    if window is None or plan.rows != "one" or leaf not in answer.column_names or Reach.of(plan).ahead:
         return {}
     found: dict[int, int] = {}
     if strategy.search == BUDGETED and strategy.automaton.negates_behind:
         return found
+    places = collections.Counter()
     for p, begun in zip(answer.column("__p0").to_pylist(), answer.column(leaf).cast(pa.int64()).to_pylist(), strict=True):
-        found[p] = found.get(p, 0) + (begun * MS + int(window.size) <= watermark + 1)
+        places[p] += 1  # all matches before it are emitted, too
+        if begun is not None and begun * MS + int(window.size) <= watermark + 1:
+            found[p] = places[p]
     return found
 
 

@@ -235,15 +235,15 @@ def random_automaton(rng: random.Random) -> str:
     while any(arc.on == oracle.EXPIRY for arc in automaton.arcs):  # the watermark has a part in those (test_stream_expiries)
         automaton = oracle.random_automaton(rng)
     text = oracle.clause(automaton, "<own> FIRST(id) AS a, LAST(id) AS z, MATCH_TO() AS t, count(*) AS c", changes="<changes>")
-    return _templated(text)
+    return templated(text)
 
 
 def random_pattern(rng: random.Random) -> str:
     text = test_pattern_changes.random_query(rng, rng.choice([measures.ONE_ROW, measures.ONE_ROW, measures.SHOW_EMPTY])).to_sql()
-    return _templated(text.replace("MEASURES ", "MEASURES <own> ", 1).replace("PATTERN", "<changes>\nPATTERN", 1))
+    return templated(text.replace("MEASURES ", "MEASURES <own> ", 1).replace("PATTERN", "<changes>\nPATTERN", 1))
 
 
-def _templated(text: str) -> str:
+def templated(text: str) -> str:
     text = re.sub(r"\b(WINDOW|WITHIN) (\d+)(?! ROWS)", r"\1 INTERVAL '\2' MICROSECONDS", text)
     return text.replace("{", "{{").replace("}", "}}").replace("<own>", "{own}").replace("<changes>", "{changes}")
 

@@ -113,8 +113,9 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> tuple[in
     whole = answered(plan, table, everything)
     if whole is None:
         return 0, 0
+    states: dict[int, bytes] = {}
     cut = sum(1 for s in sessions_of(table.column("__p0").to_pylist(), times.tolist(), plan.idle)[0] if s)
-    for watermark, released, found in streams.streamed(plan, table, rng, rng.choice([0, 2, 5])):
+    for watermark, released, found in streams.streamed(plan, table, rng, rng.choice([0, 2, 5]), to_the_end=True, states=states):
         prefix, done = answered(plan, table, released), batch(plan, table, released, watermark)
         for p, rows in found.items():
             for answer in (whole, *([] if prefix is None else [prefix])):
@@ -126,6 +127,7 @@ def compared(text: str, rng: random.Random, keys: int, longest: int) -> tuple[in
         for p, rows in done.items():
             assert not Counter(rows) - Counter(found.get(p, [])), (text, plan.idle, watermark, p)
         count += sum(map(len, found.values()))
+    assert not any(states.values()), (text, plan.idle)
     return count, cut
 
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 from sparkcep.compiler.strategy import strategy_of
 from sparkcep.engine.factory import prepare
 from sparkcep.plan.reach import Reach
+from tests.oracle import measures, pattern, selection
+from tests.property.stream import statements
 from tests.property.stream.streams import (
     ANY,
     HEAD,
@@ -191,3 +193,18 @@ def random_late(rng: random.Random) -> str:
         f"{NEAR}, count(*) AS c{measure} EVENT SELECTION {strategy}{report} PATTERN ({pattern}) WINDOW {unit.format(size)} SLIDE {unit.format(rng.randint(1, size))}"
         f"{' APPROX 1' + proxies if near else ''} PREF MAX ({score}) TOP {rng.randint(1, 4)}{overall}{' DEFINE ' + ', '.join(used) if used else ''}"
     )
+
+
+def random_shapes(rng: random.Random) -> str:
+    """A statement that ranks the matches of any pattern."""
+    while True:
+        query = selection.random_query(rng, shapes=statements.WIDER)
+        if query.window is not None and not pattern.contains(query.pattern, ("end",)):
+            break
+    query.skip, query.mode = None, measures.ONE_ROW
+    statements.with_strings(rng, query.defines, pattern.variables(query.pattern), tuple(query.subsets))
+    unit, size = " ROWS" if query.window[0] == "rows" else "", query.window[1]
+    overall = " OVERALL" if rng.random() < 0.2 and not unit else ""
+    ranked = f"SLIDE {rng.randint(1, size)}{unit} PREF MAX ({rng.choice(['sum(v)', 'count(*)', 'max(v)', 'LAST(w) - FIRST(v)'])}) TOP {rng.randint(1, 4)}{overall}"
+    text = re.sub(r"MEASURES .*", "MEASURES FIRST(id) AS a, LAST(id) AS z, count(*) AS c, WINDOW_START() AS s", query.to_sql())
+    return re.sub(r"(?m)^WINDOW .*$", lambda found: f"{found[0]} {ranked}", text)
