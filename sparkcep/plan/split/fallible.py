@@ -260,7 +260,7 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
     """The SQL of several conditions of a row, which Spark computes together.
 
     Spark computes an expression ahead that occurs twice among them, even if AND or OR guards both places. If such an expression may
-    fail, its conjunct goes into a branch of CASE. The conditions of the CASEs differ, because Spark also computes equal CASEs ahead.
+    fail, its conjunct goes into a branch of CASE. The CASEs differ, because Spark also computes equal CASEs ahead.
 
     Args:
         conditions: the conjuncts of each.
