@@ -61,9 +61,11 @@ def _between(tokens: list[Token], first: Word, last: Word) -> range:
 
 
 def _put_back(tree: exp.Expr, queries: dict[str, exp.Select]) -> exp.Expr:
-    for table in list(tree.find_all(exp.Table)):
+    for table in list(tree.find_all(exp.Table, exp.Lateral)):
         query = queries.get(table.name)
-        if query is not None:
+        if query is not None and isinstance(table, exp.Lateral):
+            table.set("this", exp.Subquery(this=query))  # the alias stays with LATERAL
+        elif query is not None:
             found = beside(exp.Subquery(this=query, alias=table.args.get("alias")), table)
             if table is tree:
                 tree = found

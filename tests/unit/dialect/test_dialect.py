@@ -35,9 +35,8 @@ CASE_FILES = sorted((ROOT / "tests" / "cases").rglob("*.test"))
 # what sqlglot's own parser does not know: arguments of a table function behind TABLE(...), QUERY behind DESCRIBE, a stream's
 # WATERMARK
 UNREAD = ("TABLE(t) PARTITION BY", "TABLE(ticks) PARTITION BY", "DESCRIBE QUERY", "STREAM ticks WATERMARK", "STREAM beats WATERMARK", "STREAM order_events WATERMARK", 'PARTITION BY "k"')  # names in double quotes need a setting
-# sqlglot itself reads no keywords as these names, no alias of VALUES without parentheses, and no table called by its name after
-# LATERAL
-UNREAD += ("limit, where MATCH", "FROM having MATCH", "range(4) window", "limit = where", "THEN 2 END a(x)", "names, LATERAL (SELECT")
+# sqlglot itself reads no keywords as these names, and no alias of VALUES without parentheses
+UNREAD += ("limit, where MATCH", "FROM having MATCH", "range(4) window", "limit = where", "THEN 2 END a(x)")
 COMMANDS = ("EXPLAIN", "EXECUTE")  # kept as their text, as in sqlglot
 
 CLAUSE = """MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts DESC NULLS LAST
@@ -91,6 +90,13 @@ def test_statements_are_read_and_printed(path):
             before, after = clauses(sql), clauses(printed)
             assert list(map(canonical, after)) == list(map(canonical, before)) and len(list(clauses_in(tree))) == len(before), printed
             assert [list(expressions(c, printed)) for c in after] == [list(expressions(c, sql)) for c in before]
+
+
+def test_a_clause_after_lateral_is_printed():
+    clause = "(SELECT * FROM u WHERE u.k = a.k) MATCH_RECOGNIZE (ORDER BY v MEASURES count(*) AS n PATTERN (A+) DEFINE A AS v > 1)"
+    for sql in (f"SELECT * FROM a, LATERAL {clause} AS m", f"SELECT * FROM a LEFT JOIN LATERAL {clause} AS m ON TRUE"):
+        for printed in (sqlglot.parse_one(sql, read="sparkcep").sql("sparkcep"), sparkcep.transpile(sql, "trino").sql):
+            assert "LATERAL (SELECT * FROM u WHERE u.k = a.k) MATCH_RECOGNIZE (\nORDER BY v" in printed and ") AS m" in printed
 
 
 def test_a_tree_has_the_whole_clause():
