@@ -1,8 +1,8 @@
-"""Masks Jinja in SQL text, as in a dbt model, so that the text can be read before it is rendered.
+"""Masks Jinja in SQL text, as in a dbt model, and ``${variables}``, so that the text can be read before they are replaced.
 
 Lint, formatter and the language server use it. The masked text keeps its length and its line breaks, so every position stays valid.
-An expression in double braces becomes a name, because it usually renders as a table, a column or a value. Statements and comments
-of Jinja become blanks, so both branches of an ``{% if %}`` stay. The text of a ``{% raw %}`` block stays as well.
+An expression in double braces, or a variable, becomes a name, because it usually renders as a table, a column or a value.
+Statements and comments of Jinja become blanks, so both branches of an ``{% if %}`` stay. The text of a ``{% raw %}`` block stays.
 
 Example: ``FROM {{ ref('t') }}`` becomes ``FROM jjjjjjjjjjjjjj``.
 """
@@ -18,7 +18,7 @@ from sparkcep.clause.tokens import Span
 _BEGIN = re.compile(
     r"""(?P<comment>\{\#.*?\#\})
     |(?P<raw>\{%[-+]?\s*raw\s*[-+]?%\}).*?(?P<endraw>\{%[-+]?\s*endraw\s*[-+]?%\})
-    |(?P<block>\{%)|(?P<expression>\{\{)""",
+    |(?P<variable>\$\{[^{}\n]*\})|(?P<block>\{%)|(?P<expression>\{\{)""",
     re.X | re.S,
 )
 _INSIDE = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+"|%\}|[(\[{}\])]""", re.S)
@@ -34,7 +34,7 @@ class Masked:
         text: the masked text.
         spans: the places of all masks, in order.
         blocks: the places of ``{% ... %}`` among them.
-        names: the name in ``text`` of each distinct ``{{ ... }}``, with the source that it masks.
+        names: the name in ``text`` of each distinct ``{{ ... }}`` and ``${...}``, with the source that it masks.
     """
 
     source: str
@@ -67,8 +67,8 @@ class Masked:
 
 
 def jinja_mask(text: str) -> Masked:
-    """Returns ``text`` with its Jinja masked. An unclosed ``{{``, ``{%`` or ``{#`` stays."""
-    if not any(begin in text for begin in ("{{", "{%", "{#")):
+    """Returns ``text`` with its Jinja and variables masked. An unclosed ``{{``, ``{%`` or ``{#`` stays."""
+    if not any(begin in text for begin in ("{{", "{%", "{#", "${")):
         return Masked(text, text)
     out: list[str] = []
     pos = 0
@@ -78,7 +78,7 @@ def jinja_mask(text: str) -> Masked:
     for kind, span in _jinja(text):
         source = span.of(text)
         spans.append(span)
-        if kind == "expression":
+        if kind in ("expression", "variable"):
             name = names.setdefault(source, _name(source.split("\n", 1)[0].rstrip("\r"), len(names)))
             instead = name + _blank(source[len(name) :])
         else:
@@ -91,12 +91,12 @@ def jinja_mask(text: str) -> Masked:
 
 
 def _jinja(text: str) -> Iterator[tuple[str, Span]]:
-    """Yields the kind and the place of each comment, statement and expression of Jinja, and of the ends of raw text."""
+    """Yields the kind and the place of each comment, statement, expression and variable, and of the ends of raw text."""
     pos = 0
     while begin := _BEGIN.search(text, pos):
         kind = begin.lastgroup or ""
         pos = begin.end()
-        if kind == "comment":
+        if kind in ("comment", "variable"):
             yield kind, Span(*begin.span())
         elif kind == "endraw":
             yield from ((kind, Span(*begin.span(group))) for group in ("raw", "endraw"))

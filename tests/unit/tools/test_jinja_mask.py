@@ -28,6 +28,7 @@ PATTERN = "PATTERN (A B+)\n  DEFINE A AS x > 1, B AS x > 2\n)"
         ("{% raw %}{{ a }}{% endraw %}{{ b }}", "         {{ a }}            jjjjjjj"),
         ("PATTERN (A{2,} {- B -})", "PATTERN (A{2,} {- B -})"),
         ("'{{ x", "'{{ x"),
+        ("${db}.t_${hivevar:day} $ {2}", "jjjjj.t_jjjjjjjjjjjjj1 $ {2}"),
     ],
 )
 def test_mask(text, masked):
@@ -56,6 +57,14 @@ def test_an_error_beside_jinja_is_an_error_at_its_place():
     assert found(f"{HEAD}PATTERN (A)\n  DEFINE C AS x > 1\n)") == [("SPARKCEP.UNKNOWN_VARIABLE", ERROR, 5, 10)]
     assert found(f"{HEAD}MEASURES 'x AS y\n  PATTERN (A)\n)") == [("SPARKCEP.UNTERMINATED_LITERAL", ERROR, 4, 12)]
     assert found(f"{HEAD}PATTERN (A B+?)\n  DEFINE B AS x > {{{{ var('n') }}}}\n)") == [("RELUCTANT_END", WARNING, 4, 14)]
+
+
+def test_variables_of_spark_are_values_that_are_not_known_yet():
+    clause = "SELECT * FROM ${db}.t MATCH_RECOGNIZE (order by d MEASURES 1 AS n PATTERN (A B+) DEFINE A AS x > ${low}, B AS s = '${day}')"
+    assert lint(clause) == [] and format_sql(clause) == clause
+    assert [f.severity for f in lint(clause.replace("B+", "B{${n}}"))] == [INFO]
+    (found,) = lint(clause.replace("PATTERN", "PATERN"))
+    assert found.severity == ERROR
 
 
 def test_errors_outside_a_clause_are_left_out():
