@@ -11,6 +11,7 @@
     ("running"|"final", nav or agg)
     ("+"|"-"|"*", a, b)  ("="|"<>"|"<"|"<="|">"|">=", a, b)
     ("and"|"or", a, b)  ("not", a)  ("is null", a)  ("coalesce", a, b)  ("if", condition, a, b)
+    ("<=>", a, b)  ("in", a, b, ..)  ("between", a, low, high)  ("case", condition, a, b)  ("least"|"greatest", a, b)  ("abs", a)
     ("prior", e)                             e as of before the current row was added to its variable
 
 Inside a nav or an aggregate, ("col", ..) and ("classifier", None) speak of the row that was reached.
@@ -135,6 +136,22 @@ def _value(e, context, seen, row, reached):
     if kind == "coalesce":
         values = [_value(x, context, seen, row, reached) for x in e[1:]]
         return next((v for v in values if v is not None), None)
+    if kind == "case":
+        return _value(e[2] if _value(e[1], context, seen, row, reached) is True else e[3], context, seen, row, reached)
+    if kind == "between":
+        return _value(("and", (">=", e[1], e[2]), ("<=", e[1], e[3])), context, seen, row, reached)
+    if kind == "in":
+        equal = [_value(("=", e[1], item), context, seen, row, reached) for item in e[2:]]
+        return True if True in equal else None if None in equal else False
+    if kind == "<=>":
+        a, b = (_value(x, context, seen, row, reached) for x in e[1:])
+        return a is b if a is None or b is None else a == b
+    if kind in ("least", "greatest"):
+        values = [_value(x, context, seen, row, reached) for x in e[1:]]
+        return {"least": min, "greatest": max}[kind]((v for v in values if v is not None), default=None)
+    if kind == "abs":
+        a = _value(e[1], context, seen, row, reached)
+        return None if a is None else abs(a)
     a, b = (_value(x, context, seen, row, reached) for x in e[1:])
     if a is None or b is None:
         return None
@@ -220,10 +237,14 @@ def to_sql(e, var=None) -> str:
         return f"(NOT {to_sql(e[1], var)})"
     if kind == "is null":
         return f"({to_sql(e[1], var)} IS NULL)"
-    if kind == "if":
-        return f"IF({to_sql(e[1], var)}, {to_sql(e[2], var)}, {to_sql(e[3], var)})"
-    if kind == "coalesce":
-        return f"coalesce({to_sql(e[1], var)}, {to_sql(e[2], var)})"
+    if kind in ("coalesce", "least", "greatest", "abs", "if"):
+        return f"{kind}({', '.join(to_sql(x, var) for x in e[1:])})"
+    if kind == "case":
+        return f"(CASE WHEN {to_sql(e[1], var)} THEN {to_sql(e[2], var)} ELSE {to_sql(e[3], var)} END)"
+    if kind == "in":
+        return f"({to_sql(e[1], var)} IN ({', '.join(to_sql(x, var) for x in e[2:])}))"
+    if kind == "between":
+        return f"({to_sql(e[1], var)} BETWEEN {to_sql(e[2], var)} AND {to_sql(e[3], var)})"
     return f"({to_sql(e[1], var)} {kind.upper()} {to_sql(e[2], var)})"
 
 
@@ -238,7 +259,8 @@ _OPS = ["=", "<>", "<", "<=", ">", ">="]
 
 
 def random_condition(rng, var, names, kind, subsets=(), depth=1):
-    """A condition to define `var` by. kind: "row", "prev" (PREV and NEXT of the current row) or "history"."""
+    """A condition to define `var` by. kind: "row", "prev" (PREV and NEXT of the current row), "history", or "wider": history with
+    strings and with the forms that choose between values."""
     roll = rng.random()
     if depth > 0 and roll < 0.30:
         both = [random_condition(rng, var, names, kind if i == 0 else "row", subsets, depth - 1) for i in (0, 1)]
@@ -253,7 +275,7 @@ def random_condition(rng, var, names, kind, subsets=(), depth=1):
         if rng.random() < 0.15:
             return ("is null", moved)
         return (rng.choice(_OPS), _integer(rng), moved)
-    return _history_condition(rng, var, names, subsets)
+    return _wider_condition(rng, var, names, subsets) if kind == "wider" else _history_condition(rng, var, names, subsets)
 
 
 def _integer(rng):
@@ -320,6 +342,41 @@ def _history_condition(rng, var, names, subsets):
                      rng.choice([0, 1]), ("classifier", None))  # fmt: skip
         return (rng.choice(["=", "<>"]), where, label)
     return (rng.choice(_OPS), ("match_number",), ("lit", rng.randrange(1, 4)))
+
+
+def _wider_condition(rng, var, names, subsets):
+    """A condition over strings of several rows, or with CASE, IN, BETWEEN, <=>, LEAST, GREATEST, ABS or a BOOLEAN aggregate."""
+
+    def over():
+        return rng.choice([*names, *subsets, var, None])
+
+    def nav(column):
+        return ("nav", rng.choice(["FIRST", "LAST"]), over(), rng.choice([0, 0, 0, 1, 2]), column)
+
+    s, v, w = ("col", "s"), ("col", "v"), ("col", "w")
+    op, letter, number = rng.choice(_OPS), ("lit", rng.choice(_LETTERS)), ("lit", rng.randrange(5))
+    either = rng.choice([("=", s, letter), (">", v, nav(v)), ("is null", nav(v))])
+    count = ("agg", "count", over(), rng.choice(["*", v]), False)
+    forms = [
+        lambda: (op, s, nav(s)),
+        lambda: (op, ("agg", rng.choice(["min", "max"]), over(), s, False), rng.choice([letter, s, nav(s)])),
+        lambda: (op, ("agg", "count", over(), rng.choice([s, v]), True), ("lit", rng.randrange(1, 4))),
+        lambda: (op, ("coalesce", nav(s), letter), rng.choice([s, nav(s)])),
+        lambda: (op, (rng.choice(["prev", "next"]), rng.choice([1, 2]), rng.choice([s, nav(s)])), rng.choice([s, nav(s)])),
+        lambda: ("in", nav(s), *rng.choices([letter, s, nav(s), ("lit", "a")], k=rng.choice([1, 2, 3]))),
+        lambda: ("in", count, *(("lit", n) for n in rng.sample(range(1, 5), 2))),
+        lambda: (op, ("case", either, nav(v), rng.choice([number, v, nav(w)])), rng.choice([v, number, nav(v)])),
+        lambda: (op, ("case", either, nav(s), rng.choice([letter, s])), rng.choice([s, letter])),
+        lambda: (op, ("case", either, count, number), ("lit", rng.randrange(1, 4))),
+        lambda: ("between", rng.choice([v, nav(v)]), rng.choice([number, nav(v)]), rng.choice([number, nav(v), ("agg", "max", over(), v, False)])),
+        lambda: ("agg", rng.choice(["bool_and", "bool_or"]), over(), rng.choice([(">", v, number), ("=", s, letter), ("is null", w), ("<", w, v)]), False),
+        lambda: ("<=>", rng.choice([v, nav(v)]), nav(rng.choice([v, w]))),
+        lambda: (op, (rng.choice(["least", "greatest"]), rng.choice([v, nav(w)]), nav(v)), rng.choice([number, nav(v), w])),
+        lambda: (op, ("abs", ("-", v, nav(v))), number),
+        lambda: (op, ("+", count, rng.choice([number, v])), ("lit", rng.randrange(1, 7))),
+        lambda: (rng.choice(["and", "or"]), _history_condition(rng, var, names, subsets), _wider_condition(rng, var, names, subsets)),
+    ]
+    return rng.choice(forms)()
 
 
 def random_aggregate_condition(rng, names):

@@ -651,8 +651,11 @@ def random_rows(rng, size):
     return rows
 
 
-def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "negation", "conjunction"), budget=50_000):
-    """A random query. shapes: what the pattern may be; strategy and report: None for any that fit."""
+KINDS = ("row", "row", "prev", "history")  # of conditions, as expr.random_condition takes them
+
+
+def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "negation", "conjunction"), budget=50_000, kinds=KINDS):
+    """A random query. shapes: what the pattern may be; strategy and report: None for any that fit; kinds: those of conditions."""
     shape = rng.choice(shapes)
     nested = shape == "nested"
     if nested:
@@ -686,7 +689,7 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
     defines = {}
     for name in positive:
         if rng.random() < 0.85:
-            defines[name] = _random_define(rng, name, positive, tuple(subsets), "conjunction" if sided else shape, report)
+            defines[name] = _random_define(rng, name, positive, tuple(subsets), "conjunction" if sided else shape, report, kinds)
     for name in negated:
         # in a group a condition may name the group's variables, too, or only look at its row
         if "group" in shape and rng.random() < 0.4:
@@ -694,7 +697,7 @@ def random_query(rng, *, strategy=None, report=None, shapes=("plain", "plain", "
                 defines[name] = expr.random_condition(rng, name, [name], "row", ())
             continue
         seen = sorted({*positive, *negated}) if "group" in shape else positive
-        defines[name] = _random_define(rng, name, seen, tuple(subsets), "conjunction" if sided else shape, report, prior="group" in shape)
+        defines[name] = _random_define(rng, name, seen, tuple(subsets), "conjunction" if sided else shape, report, kinds, prior="group" in shape)
     window = None
     if pattern.contains(p, ("neg",)) or rng.random() < 0.5:
         window = ("rows", rng.randrange(2, 7)) if rng.random() < 0.5 else ("range", rng.randrange(2, 11))
@@ -822,12 +825,12 @@ def _random_conjunction(rng, group=False):
     return p, negated
 
 
-def _random_define(rng, name, positive, subsets, shape, report, prior=True):
+def _random_define(rng, name, positive, subsets, shape, report, kinds, prior=True):
     while True:
         if prior and rng.random() < 0.25:
             e = _random_prior(rng, name, positive, subsets)
         else:
-            e = expr.random_condition(rng, name, positive or [name], rng.choice(["row", "row", "prev", "history"]), subsets)
+            e = expr.random_condition(rng, name, positive or [name], rng.choice(kinds), subsets)
         if report == ALL and _contains(e, "match_number"):
             continue
         # Which label a row has among rows of the finished match is nobody's question either.

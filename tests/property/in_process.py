@@ -44,7 +44,7 @@ COLUMNS = ("p", "id", "v", "w", "s")
 CHANGING = ("op", "n", "at")  # of rows that come and go: what they do, their number, and when, where ARRIVAL BY reads it
 
 # In the generated expressions nothing but these makes a value boolean, and no boolean sits inside a number.
-_BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
+_BOOLEAN = re.compile(r"[=<>]|\bIS\b|\bIN\b|\bBETWEEN\b|\bNOT\b|\bTRUE\b|\bFALSE\b", re.I)
 _CHOICE = re.compile(r"CASE WHEN .*? THEN (?=.* ELSE )")  # a number by a condition
 _GUARD = re.compile(r"^(\(*CASE WHEN .* THEN )(.*)( END\)*)$")
 _ALL = re.compile(r"struct\(0 AS __all, \* EXCEPT \((.*?)\)\)")  # all columns but these
@@ -284,7 +284,7 @@ def _is_boolean(sql) -> bool:
 
 
 def _portable(sql) -> str:
-    return _NULLED.sub("NULL", sql)
+    return _NULLED.sub("NULL", sql).replace("<=>", "IS")
 
 
 def _array(values, kind) -> pa.Array:

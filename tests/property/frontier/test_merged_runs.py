@@ -27,7 +27,7 @@ from sparkcep.plan.build import make_plan
 from sparkcep.plan.plan import LETTERS
 from tests.oracle import measures, selection
 from tests.property.in_process import inputs, run
-from tests.selection import first
+from tests.selection import first, further
 from tests.support.caught import without_catching
 
 MEASURES = "MEASURES LAST(id) AS last, MATCH_COUNT() AS n, MATCH_GRAPH() AS g"
@@ -63,14 +63,15 @@ def check(graph: list, matches: collections.Counter, number: int) -> None:
         assert (begin is None) == (until is None) and (begin is None or 0 <= begin < until <= len(graph))
 
 
+@pytest.mark.parametrize("kinds", [selection.KINDS, further(("row", "wider", "wider"))], ids="-".join)
 @pytest.mark.parametrize("seed", first(range(32), wider=2))
-def test_counts_and_graphs_agree_with_the_oracle(seed, monkeypatch):
+def test_counts_and_graphs_agree_with_the_oracle(seed, kinds):
     rng = random.Random(seed)
     compared = eligible = 0
     sizes = collections.Counter()  # nodes of all graphs, by merging
     strategies = itertools.cycle([selection.STRICT, selection.NEXT, selection.NEXT, selection.ANY, selection.ANY])
     for _ in range(13):
-        query = selection.random_query(rng, strategy=next(strategies), report="all", shapes=("plain",))
+        query = selection.random_query(rng, strategy=next(strategies), report="all", shapes=("plain",), kinds=kinds)
         query.mode, query.skip = measures.ONE_ROW, None
         counting = rng.random() < 0.3
         text = re.sub(r"MEASURES .*", COUNTED if counting else MEASURES, query.to_sql())
@@ -93,8 +94,8 @@ def test_counts_and_graphs_agree_with_the_oracle(seed, monkeypatch):
                         sizes[merging] += len(graph)
                 compared += 1
     assert compared > 200
-    assert eligible > 13 * 2 * 0.4
-    assert sizes[True] < sizes[False]
+    assert eligible > 13 * 2 * (0.4 if kinds == selection.KINDS else 0.25)
+    assert sizes[True] < sizes[False] + (kinds != selection.KINDS)  # wider conditions keep most runs apart
 
 
 def engine_over(clause: str, columns: dict, letters: dict | None = None, **limits):

@@ -93,6 +93,20 @@ def test_engine_agrees_with_the_oracle(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_strings_and_choices_of_values(seed):
+    """Conditions over strings of several rows, and with CASE, IN, BETWEEN, <=>, LEAST, GREATEST, ABS and BOOLEAN aggregates."""
+    rng, tally = random.Random(18_018 + seed), Tally()
+    for _ in range(QUERIES // 2):
+        query = selection.random_query(rng, shapes=("plain", "plain", "negation", "group", "conjunction"), budget=20_000, kinds=("row", "wider", "wider"))
+        try:
+            tally.compare(query, partitions(rng, 10), rng.choice([None, None, 1, 3]))
+        except ClauseError as error:
+            assert error.error_class == "SPARKCEP.PATTERN_TOO_COMPLEX", query.to_sql()
+    assert tally.pairs >= 0.3 * QUERIES * 10
+    assert tally.matched >= 0.05 * tally.pairs
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_variable_stands_plainly_and_negated(seed):
     rng, tally = random.Random(14_004 + seed), Tally()
     for _ in range(QUERIES):

@@ -110,7 +110,7 @@ class Tally:
 ALL_KINDS = ("row", "prev", "history")
 
 
-@pytest.mark.parametrize("kinds", [slow(("row",)), slow(("row", "prev")), ALL_KINDS, ("history",)], ids="-".join)
+@pytest.mark.parametrize("kinds", [slow(("row",)), slow(("row", "prev")), ALL_KINDS, ("history",), further(("row", "wider"))], ids="-".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_engine_agrees_with_oracle(seed, kinds):
     rng, tally = random.Random(f"{seed} {kinds}"), Tally()
