@@ -85,15 +85,14 @@ class TextReader:
         return f"; did you mean {near}?" if near else ""
 
     def _splitter(self, text: str) -> _TextSplitter:
-        registers = {register.name.lower(): i for i, register in enumerate(self.automaton.registers)}
-        return _TextSplitter(Scope(text, {}, {}, ()), registers, self)
+        return _TextSplitter(Scope(text, {}, {}, ()), self)
 
 
 class _TextSplitter(ArcSplitter):
     """Makes trees of expressions without help from Spark."""
 
-    def __init__(self, scope: Scope, registers: dict[str, int], reader: TextReader) -> None:
-        super().__init__(scope, Inputs(), registers, True)
+    def __init__(self, scope: Scope, reader: TextReader) -> None:
+        super().__init__(scope, Inputs(), reader.automaton.registers, True)
         self.reader = reader
 
     def wrong(self, span, message: str) -> ClauseError:

@@ -7,6 +7,7 @@ input columns. Expressions that read a register become trees of the engine's own
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sparkcep.clause import automaton as written
@@ -43,6 +44,7 @@ from sparkcep.plan.split.fallible import RowPart, may_fail, shielded
 from sparkcep.plan.split.measures import MeasureSplitter
 
 _NULL = Lit("lit", "null", "NULL")
+_DAYS = re.compile(r"INTERVAL\s+('?)\s*([+-]?\d{1,9})\s*\1\s*DAYS?", re.IGNORECASE)
 _TEXT, _WHOLE = re.compile(r"'[^'\\]*'"), re.compile(r"\d+")  # constants whose equality is obvious from the text
 _ROW_ONLY = ". Keep what later rows need in a register"
 
@@ -122,9 +124,10 @@ def _empty_matches(clause: MatchClause) -> Span | None:
 class ArcSplitter(ConditionSplitter):
     """Makes trees of expressions that may read registers, and the parameters of the current arc."""
 
-    def __init__(self, scope: Scope, inputs: Inputs, registers: dict[str, int], ansi: bool) -> None:
+    def __init__(self, scope: Scope, inputs: Inputs, registers: Sequence[written.Register | Register], ansi: bool) -> None:
         super().__init__(scope, inputs, ordered=False, ansi=ansi)
-        self.registers = registers
+        self.registers = {register.name.lower(): i for i, register in enumerate(registers)}
+        self.dates = {register_column(i) for i, register in enumerate(registers) if register.type.lower() == "date"}
         self.parameters: dict[str, int] = {}
 
     def check(self, expr: Expr, on: str) -> None:
@@ -159,6 +162,13 @@ class ArcSplitter(ConditionSplitter):
 
     def tree(self, expr: Expr) -> tuple:
         return self._lower(expr, -1)
+
+    def _native(self, expr: Expr, variable: int) -> tuple | None:
+        if expr.op == "bin" and expr.value in ("+", "-") and self.held(expr.args[0].bare()) in self.dates:
+            days = _DAYS.fullmatch(expr.args[1].bare().span.of(self.scope.text))
+            if days is not None:  # the sum is a DATE only for whole days, and the engine does not know the units of an interval
+                return ("call", expr.value, self._lower(expr.args[0], variable), Lit("lit", "int", str(int(days[2]))))
+        return super()._native(expr, variable)
 
     def _rows(self, expr: Expr, variable: int) -> set[Row]:
         return {Row("special") if self.sees(expr) else Row("cur")}
@@ -209,7 +219,7 @@ class _Builder:
         automaton = self.clause.automaton
         arcs = automaton.arcs
         self._declare(automaton, arcs)
-        splitter = ArcSplitter(self.scope, self.inputs, self.registers, self.ansi)
+        splitter = ArcSplitter(self.scope, self.inputs, automaton.registers, self.ansi)
         registers = tuple(self._register(item, splitter) for item in automaton.registers)
         start, final = self._ends(automaton, arcs)
         for arc in arcs:

@@ -34,8 +34,7 @@ def question_of_arcs(clause: MatchClause, settings: Settings = DEFAULT, qualifie
             raise refused(clause, option.span, f"{words} beside an AUTOMATON", words)
     draft = drafted(replace(clause, measures=(), rows=SHOW_EMPTY), settings=settings, qualifiers=qualifiers)
     assert draft.plan.automaton is not None
-    registers = {register.name.lower(): i for i, register in enumerate(draft.plan.automaton.declared)}
-    splitter = ArcSplitter(draft.scope, draft.inputs, registers, settings.ansi)
+    splitter = ArcSplitter(draft.scope, draft.inputs, draft.plan.automaton.declared, settings.ansi)
 
     def column_of(expr: Expr, arc: int) -> str | None:
         return None if by_machine or written.arcs[arc].on != ROW or splitter.sees(expr) else splitter.scope.row_text(expr)
