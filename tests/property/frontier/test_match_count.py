@@ -94,10 +94,11 @@ def test_a_count_after_a_choice_that_ends_in_a_constant():
     assert found == {0: [{"last": 7, "n": 7}]}
 
 
-@pytest.mark.parametrize("counted", ["MATCH_COUNT()", "count(*)"])
-def test_a_row_without_a_time_is_ignored_before_a_window(counted):
-    """The second row could be B if it had a time. SKIP TILL NEXT MATCH ignores it, whether matches are counted or listed."""
+@pytest.mark.parametrize(("measure", "options", "number"), [("MATCH_COUNT()", "", 1), ("count(*)", "", 3), ("count(*)", "APPROX 0 PROXY MATCHES", 3)])
+def test_a_row_without_a_time_is_ignored_before_a_window(measure, options, number):
+    """The second row could be B if it had a time. Counted and listed matches and proxies ignore it."""
     rows = [{"id": at, "s": s, "v": 1, "w": 1} for at, s in zip([None, None, 5, 6], "abbc")]
-    clause = f"PARTITION BY p ORDER BY id MEASURES LAST(id) AS last, {counted} AS n EVENT SELECTION SKIP TILL NEXT MATCH ALL MATCHES PATTERN (A (B C) WITHIN 3)"
-    found = run(f"{clause} DEFINE A AS s = 'a', B AS s = 'b', C AS s = 'c'", {0: rows})
-    assert found == {0: [{"last": 6, "n": 1 if counted == "MATCH_COUNT()" else 3}]}
+    every = "" if options else " ALL MATCHES"
+    clause = f"PARTITION BY p ORDER BY id MEASURES LAST(id) AS last, {measure} AS n EVENT SELECTION SKIP TILL NEXT MATCH{every} PATTERN (A (B C) WITHIN 3) {options}"
+    found = run(f"{clause} DEFINE A AS s = 'a', B AS s = 'b' AND v <= A.v, C AS s = 'c'", {0: rows})
+    assert found == {0: [{"last": 6, "n": number}]}

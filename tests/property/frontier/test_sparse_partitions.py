@@ -17,7 +17,7 @@ from tests.property.frontier.test_selection_differential import comparable, hidd
 from tests.property.in_process import run
 from tests.selection import first
 
-# how the clause orders rows, and the time of a row with an id; a number stands for one of the ids
+# how the clause orders rows, and the time of a row with an id; {n} is one of the ids
 ORDERS = {
     "id": lambda at, n: at,
     "id / 2, id": lambda at, n: at // 2,
