@@ -60,7 +60,7 @@ class RunState:
         next: the position of the row after the searched ones. int64 (partitions).
         number: the number of the last match. int64 (partitions).
         places: the position of each searched row. int64.
-        taken: 1 for each searched row that is in an emitted match. uint8.
+        taken: 1 for each searched row that is in an emitted match, or was emitted as a row in no match. uint8.
         runs: the entries of the runs.
         used: how many entries there are.
         run: the run of each node. int64 (partitions, nodes).
@@ -153,7 +153,7 @@ class CheapestPerState(Operator):
         work = _CheapestStep(self, chunk, state)
         for found in work.rounds():
             yield Found(chunk, found)
-        return Left(work.opens[:, layout.O_START], chunk.offsets[:-1], work.saved, lambda saved: np.delete(np.arange(chunk.rows), saved.rows))
+        return Left(work.opens[:, layout.O_START], chunk.offsets[:-1], work.saved, lambda _: np.delete(np.arange(chunk.rows), work.open))
 
     def ends(self, state: RunState, kept: RowsAtWatermark) -> np.ndarray:
         """Returns when a partition without new rows drops its last row. int64 (partitions), in microseconds."""
@@ -161,14 +161,17 @@ class CheapestPerState(Operator):
 
 
 class _CheapestStep(KernelLoop):
-    """The search over one chunk."""
+    """The search over one chunk.
+
+    ``open``: int64, the rows that a future match may have, or that a stage retains.
+    """
 
     name = PROXIES
 
     def __init__(self, search: CheapestPerState, chunk: Chunk, state: RunState) -> None:
         super().__init__(search.task, chunk)
         self.data = kernel_data(search.task.prepared, chunk)
-        self.search, self.resumed = search, state
+        self.search, self.resumed, self.open = search, state, _NONE
         self.measured: Measured = search.reporter.places(chunk)
         self.letters = self.data.rows.letters
         if self.measured.null.any():
@@ -238,6 +241,7 @@ class _CheapestStep(KernelLoop):
         payload.compact(self.classes, self.runs, self.state)
         used = int(self.state[payload.K_ENTRIES])
         looked = np.unique(np.concatenate([self.runs.at[:used], read, others]))
+        self.open = np.union1d(looked, ranges(begin, high - begin))
         first = begin
         if self.search.neighbours:
             first = np.minimum(begin, chunk.first_of(looked)[parts])

@@ -37,5 +37,6 @@ class UnmatchedRows(Stage):
             yield found
             if self.asked and found.settled is not None:
                 yield Found(found.chunk, unmatched(found.settled[marks[found.settled] == 0], found.chunk))
+                marks[found.settled] = 1  # PREV may read a settled row later, so it may be retained
         left = flow.result
         return replace(left, state=left.state.marked(left.rows, own))
