@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 
 from tests.property.stream import stream_cases
+from tests.selection import one_in
+
+FAMILIES = [*stream_cases.FAMILIES, *stream_cases.WIDER]
 
 
-@pytest.mark.parametrize("family", stream_cases.FAMILIES)
+@pytest.mark.parametrize("family", [*stream_cases.FAMILIES, *one_in(4, stream_cases.WIDER)])
 def test_a_case_of_each_family(family):
     tally = stream_cases.some(family, 1, "one")
     assert (tally.cases, tally.differ) == (1, []) and tally.rows > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", stream_cases.FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_ten_thousand_cases(family):
-    cases = dict(stream_cases.shares(10_000, [*stream_cases.FAMILIES]))[family]
+    cases = dict(stream_cases.shares(10_000, FAMILIES))[family]
     tally = stream_cases.some(family, cases, "tests")
     assert (tally.cases, tally.differ) == (cases, []) and tally.rows > 2 * cases
 
