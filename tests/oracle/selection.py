@@ -825,7 +825,7 @@ def _random_conjunction(rng, group=False):
     return p, negated
 
 
-def _random_define(rng, name, positive, subsets, shape, report, kinds, prior=True):
+def _random_define(rng, name, positive, subsets, shape, report, kinds=KINDS, prior=True):
     while True:
         if prior and rng.random() < 0.25:
             e = _random_prior(rng, name, positive, subsets)
