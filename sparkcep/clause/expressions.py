@@ -130,9 +130,8 @@ def _called(expr: Expr, text: str) -> str:
     """``text`` as an expression that Spark names like ``expr``."""
     if expr.op != "col":
         return f"coalesce({text})"
-    name = expr.value[-1]
-    literal = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"named_struct('{literal}', {text}).{quote(name)}"
+    name = quote(expr.value[-1])
+    return f"struct({text} AS {name}).{name}"
 
 
 class Cursor:

@@ -50,7 +50,6 @@ _NEXT_PART: Mapping[str, tuple[str, ...]] = {"ELSEIF": ("THEN",), "WHEN": ("THEN
 _TRANSACTIONS = frozenset(["TRANSACTION", "WORK"])
 _STRETCH = re.compile(r";|[^\s;]+")
 _COMMENTS = ("--", "/*")
-_TYPES = frozenset(["ARRAY", "MAP", "STRUCT"])
 
 
 def tokenize(text: str, read: str = "") -> list[Token]:
@@ -133,32 +132,6 @@ def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dic
         elif t.kind == OP and t.text == closing and stack:
             out[stack.pop()] = i
     return out
-
-
-def quoted_type_words(sql: str) -> str:
-    """Puts the functions array, map and struct in backquotes: after these words Spark's lexer reads >> as the end of two types.
-
-    A struct whose arguments may have names stays, because Spark's grammar takes names only after the plain word.
-    """
-    tokens = tokenize(sql)
-    close = matching(tokens)
-    pieces, at = [], 0
-    for i, t in enumerate(tokens):
-        if t.upper in _TYPES and t.kind == WORD and i + 1 in close and not (t.upper == "STRUCT" and _may_name(tokens, close, i + 1)):
-            pieces += [sql[at : t.start], "`", t.text, "`"]
-            at = t.end
-    return "".join([*pieces, sql[at:]])
-
-
-def _may_name(tokens: list[Token], close: dict[int, int], opening: int) -> bool:
-    """Whether a name follows an expression, with or without AS, in the arguments from token ``opening`` on."""
-    i = opening + 1
-    while i < close[opening]:
-        i = close.get(i, i)
-        if tokens[i + 1].kind in (WORD, QUOTED) and (tokens[i].kind != OP or tokens[i].text in ")]"):
-            return True
-        i += 1
-    return False
 
 
 def one_line(text: str) -> str:

@@ -112,6 +112,6 @@ def kept_keys(plan: Plan, chosen: Filter, columns: dict[str, str], source: str) 
     else:
         rare = f"SELECT {', '.join([*keys, columns['__o0'] + ' AS __o0'])} FROM {source} WHERE {condition}"
         names = ", ".join([*(f"__q{i}" for i in range(len(keys))), f"__n + {chosen.near.bucket} AS {MEASURE}"])
-        found = f"{select} {names} FROM ({rare}) LATERAL VIEW explode(array(-1L, 0L, 1L)) __near AS __n"
+        found = f"{select} {names} FROM ({rare}) LATERAL VIEW explode(`array`(-1L, 0L, 1L)) __near AS __n"
         on.append(f"{chosen.near.bucket} = {MEASURE}")
     return f" LEFT SEMI JOIN ({found}) AS {KEPT} ON {' AND '.join(on)}"

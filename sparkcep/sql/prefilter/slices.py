@@ -110,7 +110,7 @@ def placed(rows: str, slices: Slices) -> str:
 def spread(slices: Slices) -> str:
     """Returns the text after the rows in FROM that returns each row once or twice. Rows without a position are never in a match."""
     own = _floored(PLACE, slices.size)
-    copies = f"IF(pmod({PLACE}, {slices.size}L) < {slices.reach}L, array({own}, {own} - 1L), array({own}))"
+    copies = f"IF(pmod({PLACE}, {slices.size}L) < {slices.reach}L, `array`({own}, {own} - 1L), `array`({own}))"
     return f" LATERAL VIEW posexplode({copies}) __spread AS {AWAY}, {SLICE} WHERE __o0 IS NOT NULL"
 
 

@@ -63,7 +63,7 @@ def _spread(plan: Plan, rows: str, others: str, wanted: str, name: str) -> str:
     over = f"PARTITION BY {', '.join(keys)} ORDER BY {time}" if keys else f"ORDER BY {time}"
     first = f"SELECT *, row_number() OVER ({over}) AS {_FIRST} FROM ({rows})"
     return (
-        f"SELECT * EXCEPT ({_FIRST}, {_ARCS}) FROM ({first}) AS __n LEFT JOIN (SELECT concat(array(NULL), collect_list(struct(*))) AS {_ARCS} FROM ({others})) AS __j "
+        f"SELECT * EXCEPT ({_FIRST}, {_ARCS}) FROM ({first}) AS __n LEFT JOIN (SELECT concat(`array`(NULL), collect_list(`struct`(*))) AS {_ARCS} FROM ({others})) AS __j "
         f"ON {_FIRST} = 1 LATERAL VIEW OUTER explode({wanted}) __e AS {name}"
     )
 
@@ -131,6 +131,6 @@ def _with_now(plan: Plan, table: str, arrival: list[str], rows: str) -> str:
     moments = f"SELECT array_sort(collect_set(CASE WHEN {asks} THEN {own} END)) AS __moments FROM {typed}"
     not_behind = _not_behind([f"x.{name}" for name in arrival], list(plan.arcs.came))
     before = f"SELECT size(filter(__moments, x -> {not_behind})) AS __b, {plan.order[0].column} AS __m FROM ({rows}), ({moments})"
-    sums = f"SELECT collect_list(struct(__b, __m)) AS __sums FROM (SELECT __b, max(__m) AS __m FROM ({before}) GROUP BY __b)"
+    sums = f"SELECT collect_list(`struct`(__b, __m)) AS __sums FROM (SELECT __b, max(__m) AS __m FROM ({before}) GROUP BY __b)"
     now = f"array_max(transform(filter(__sums, x -> x.__b < array_position(__moments, {own})), x -> x.__m))"
     return f"SELECT * EXCEPT ({', '.join(f'__r{i}' for i in range(len(arrival)))}), {now} AS {a.NOW} FROM {typed}, ({moments}), ({sums})"

@@ -12,6 +12,8 @@ becomes
 
 The plan, as JSON, is the *name* of a column of NULLs. Spark ships a constant argument with every row. A plan of 1 KB over 2 million
 rows would send 2 GB through the Python worker's socket. A NULL column costs nothing.
+
+The rewriter writes `struct` and `array` in backquotes: after these words Spark reads the operator >> of later text as two others.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import NamedTuple
 
 from sparkcep.clause.identifiers import backticked
 from sparkcep.clause.parser import parse_between, parse_clause, sizes_between
-from sparkcep.clause.tokens import NUMBER, OP, STRING, WORD, Span, Token, matching, quote, quoted_type_words, tokenize
+from sparkcep.clause.tokens import NUMBER, OP, STRING, WORD, Span, Token, matching, quote, tokenize
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
@@ -72,7 +74,7 @@ log = logging.getLogger("sparkcep")
 AVERAGE = "average"  # of months: returned as an interval of years and months, rounded half up, as Spark does
 # A user's own aggregate function would turn a whole table into one row. Spark refuses such an aggregate beside columns, and this
 # column adds one. Spark drops the column if nothing reads it.
-_WHOLE = "struct(*) AS __whole"
+_WHOLE = "`struct`(*) AS __whole"
 _RANK = re.compile(rf"\b{RANK}\b")
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
 MARKER_PREFIX = "sparkcep_marker_"
@@ -287,7 +289,6 @@ class _Rewriter:
         self.withs = definers(self.tokens, self.close)
         self.at_once = runs_at_once(self.tokens)
         self.recursive = any(t.upper == "RECURSIVE" for t in self.tokens)
-        self.shifts = ">>" in text
         self.pieces: list[_Piece] = []
         self.found: list[Rewritten] = []
         self.explaining = self.tokens[0].upper == "EXPLAIN"
@@ -348,8 +349,6 @@ class _Rewriter:
         windows = self.settings.windows and frame is None and months is None and slicing.slices is None
         sql = subquery(plan, source, self.explaining, months, filtering, slicing, frame, windows)
         alone = (self._names(begin) or "") + _input(plan, source, None)
-        if self.shifts:
-            sql, alone = quoted_type_words(sql), quoted_type_words(alone)
         self.found.append(Rewritten(clause, plan, alone, sql, source, origin, filtering, slicing))
         self.pieces = [p for p in self.pieces if p.start < begin]
         self.pieces.append(_Piece(begin, origin.whole.end, sql))
@@ -406,8 +405,7 @@ class _Rewriter:
         return Slicing(None, _unasked(names))
 
     def _question(self, plan: Plan, source: str, names: str, months: Months | None) -> Question:
-        whole = f"{names}SELECT * FROM {subquery(plan, source, months=months)}"
-        return Question(plan, source, names, quoted_type_words(whole) if self.shifts else whole)
+        return Question(plan, source, names, f"{names}SELECT * FROM {subquery(plan, source, months=months)}")
 
     def _names(self, begin: int) -> str | None:
         """Returns the WITH that makes a table at ``begin`` readable on its own, "" if none is needed, or None if it is unknown."""
@@ -716,7 +714,7 @@ def _come_and_go(changes: ListChanges, rows: str) -> str:
     comes = f"NOT {changes.emitted} AND NOT ({BEFORE} <=> {changes.start})"
     goes = f"{changes.next_start} <> {changes.start} AND NOT ({AFTER} <=> {changes.next_start})"  # the last window is its own next one
     return (
-        f"(SELECT *, {starts}{ends} FROM {rows} LATERAL VIEW explode(array('retract', 'insert')) __t AS {CHANGE} "
+        f"(SELECT *, {starts}{ends} FROM {rows} LATERAL VIEW explode(`array`('retract', 'insert')) __t AS {CHANGE} "
         f"WHERE IF({CHANGE} = 'insert', {comes}, {goes}))"
     )
 
@@ -816,7 +814,7 @@ def _aggregated(plan: Plan, call: str) -> str:
     names = [name for name, _ in plan.arrays]
     kept = _kept_leaves(plan)
     spent = ", ".join(names + [leaf.name for leaf in plan.leaves if leaf.name not in kept])
-    columns = [f"any_value(struct(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
+    columns = [f"any_value(`struct`(__t.* EXCEPT ({spent}))) AS __t", *(f"{text} AS {n}" for n, text in plan.aggregates)]
     numbered = f"SELECT *, {arrays}, monotonically_increasing_id() AS __row_id FROM {call}"
     spread = f"LATERAL VIEW OUTER posexplode(arrays_zip({', '.join(names)})) __z AS {POSITION}, {ELEMENT}"
     rows = f"SELECT {', '.join(columns)} FROM ({numbered}) AS __t {spread} GROUP BY __row_id"
@@ -878,7 +876,7 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
         computed.append(_WHOLE)
     computed += free_names(plan)
     if plan.arcs is not None and plan.arcs.texts:
-        computed.append(f"struct(*) AS {ROW}")
+        computed.append(f"`struct`(*) AS {ROW}")
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     if plan.prefilter:
         inner += f" WHERE {needed_rows(plan)}"

@@ -90,7 +90,7 @@ def in_windows(plan: Plan, call: str, kept: list[str]) -> str:
     made = ", ".join(f"{text.removeprefix(_DISTINCT).removesuffix(')') if _once(text) else text} AS {name}" for name, text in arrays)
     zipped = f"arrays_zip({', '.join(name for name, _ in arrays)})"
     numbered = f"SELECT *, {zipped} AS __zip, monotonically_increasing_id() AS __row_id, spark_partition_id() AS __task FROM (SELECT *, {made} FROM ({unmarked}))"
-    spread = f"SELECT *, struct(__row_id, __at) AS {POSITION}, size(__zip) AS __size FROM ({numbered}) LATERAL VIEW OUTER posexplode(__zip) __z AS __at, {ELEMENT}"
+    spread = f"SELECT *, `struct`(__row_id, __at) AS {POSITION}, size(__zip) AS __size FROM ({numbered}) LATERAL VIEW OUTER posexplode(__zip) __z AS __at, {ELEMENT}"
     once = [name for name, text in arrays if _once(text)]
     if once:
         firsts = (f"row_number() OVER (PARTITION BY {match}, {ELEMENT}.{name} ORDER BY __row_id, __at) = 1 AS {name}_first" for name in once)

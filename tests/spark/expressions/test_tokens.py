@@ -97,8 +97,6 @@ def test_statements_have_the_tokens_of_spark(lexed, path):
 SHIFTS = [
     "SELECT * FROM (SELECT id, id >> 1 AS f FROM range(3)) MATCH_RECOGNIZE (ORDER BY id MEASURES count(*) AS n PATTERN (A+)) WHERE n >> 1 = 1",
     "SELECT * FROM range(3) MATCH_RECOGNIZE (PARTITION BY id ORDER BY id MEASURES median(id) AS n PATTERN (A+) DEFINE A AS id >> 1 >= A.id >> 1) WHERE id >> 1 = 1",
-    "SELECT * FROM (SELECT id, id >> 1 AS f FROM range(3)) MATCH_RECOGNIZE (ORDER BY id MEASURES LAST(array(id, 1)) AS a, LAST(struct(id, f)) AS n PATTERN (A+)) WHERE n.id >> 1 = 1",
-    "SELECT * FROM range(3) MATCH_RECOGNIZE (ORDER BY id MEASURES count(DISTINCT id, id + 1) AS n PATTERN (A B+) DEFINE B AS sum(A.id / 2) < 10 AND count(DISTINCT B.id, 1) < 9) WHERE n >> 1 = 1",
 ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sparkcep.clause.identifiers import backticked
-from sparkcep.clause.tokens import quoted_type_words
 from sparkcep.cli.cli import main
 from sparkcep.dialect.transpile import transpile
 from sparkcep.errors import ClauseError
@@ -74,16 +73,3 @@ def test_commands_have_an_option(tmp_path, capsys):
     assert main(["fmt", option, "--check", str(file)]) == 1
     assert main(["fmt", option, str(file)]) == 0
     assert file.read_text() == format_sql(STATEMENT, double_quoted=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("SELECT array(1), Map(1, 2)[1], struct(a.x, *) >> 1", "SELECT `array`(1), `Map`(1, 2)[1], `struct`(a.x, *) >> 1"),
-        ("struct(array(x) AS y), struct(x y), struct(f(x) y)", "struct(`array`(x) AS y), struct(x y), struct(f(x) y)"),
-        ("struct(f(x AS y), (x)), 'array(1)', CAST(x AS ARRAY<INT>)", "`struct`(f(x AS y), (x)), 'array(1)', CAST(x AS ARRAY<INT>)"),
-        ("map", "map"),
-    ],
-)
-def test_type_words_that_call_functions_are_quoted(text, expected):
-    assert quoted_type_words(text) == expected
