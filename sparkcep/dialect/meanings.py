@@ -697,7 +697,7 @@ def casts(
                 note(node, floats)
             return exp.DataType.build("DOUBLE")
         if to.this in _MOMENTS and (to.expressions or to.this in _OF_DIGITS):
-            return exp.DataType(this=exp.DType.TIMESTAMP if to.this in _OF_DIGITS else to.this)
+            return exp.DataType(this=exp.DType.TIMESTAMPNTZ if to.this in _OF_DIGITS else to.this)
         if to.this == exp.DType.TIMETZ:
             raise Refused(node, "Spark does not support TIME WITH TIME ZONE")
         if to.this == exp.DType.TIME:

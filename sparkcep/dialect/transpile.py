@@ -418,7 +418,7 @@ class _Translation:
                 words = "a window function in MEASURES and DEFINE"
             elif name in allowed and part.find(exp.Distinct) is not None:
                 words = "DISTINCT in an aggregate"
-            elif name in allowed or not (isinstance(part, exp.AggFunc) or name in _UNKNOWN_AGGREGATES or "_AGG" in name):
+            elif name in allowed or not (isinstance(part, exp.AggFunc) or name in _UNKNOWN_AGGREGATES or name.endswith("_AGG")):
                 continue
             else:
                 words = f"an aggregate other than {', '.join(sorted(allowed))} in MEASURES" if allowed else "an aggregate in DEFINE"
@@ -515,7 +515,7 @@ def _with_digits(tokens: list[SqlglotToken]) -> list[SqlglotToken]:
 
 def _digits(text: str) -> tuple[int, int]:
     """Returns the number of digits of a number, and that after its point."""
-    whole, _, fraction = text.partition(".")
+    whole, _, fraction = text.lstrip("+-0_").partition(".")
     return max(sum(map(str.isdigit, whole + fraction)), 1), sum(map(str.isdigit, fraction))
 
 

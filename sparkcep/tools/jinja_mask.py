@@ -10,10 +10,13 @@ Example: ``FROM {{ ref('t') }}`` becomes ``FROM jjjjjjjjjjjjjj``.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sparkcep.clause.opaque_text import islands
 from sparkcep.clause.tokens import Span
+from sparkcep.errors import ClauseError
 
 _BEGIN = re.compile(
     r"""(?P<comment>\{\#.*?\#\})
@@ -75,7 +78,7 @@ def jinja_mask(text: str) -> Masked:
     spans: list[Span] = []
     blocks: list[Span] = []
     names: dict[str, str] = {}  # source -> name
-    for kind, span in _jinja(text):
+    for kind, span in _named(text, list(_jinja(text))):
         source = span.of(text)
         spans.append(span)
         if kind in ("expression", "variable"):
@@ -105,6 +108,22 @@ def _jinja(text: str) -> Iterator[tuple[str, Span]]:
             if end is not None:
                 yield kind, Span(begin.start(), end)
                 pos = end
+
+
+def _named(text: str, found: list[tuple[str, Span]]) -> list[tuple[str, Span]]:
+    """Leaves out the variables inside of strings, quoted names and comments."""
+    if all(kind != "variable" for kind, _ in found):
+        return found
+    plain, pos = [], 0
+    for _, span in found:
+        plain += [text[pos : span.start], _blank(span.of(text))]
+        pos = span.end
+    try:
+        inside = list(islands("".join([*plain, text[pos:]])))
+    except ClauseError:  # the text is wrong, or will be right
+        return found
+    starts = [start for start, _ in inside]
+    return [(kind, span) for kind, span in found if kind != "variable" or span.start >= max((end for _, end in inside[: bisect_right(starts, span.start)][-1:]), default=0)]
 
 
 def _end(text: str, pos: int, close: str) -> int | None:

@@ -404,7 +404,7 @@ def test_window_functions_outside_of_the_clause_keep_their_names():
     ("snowflake", "CREATE TABLE t (a REAL, b NUMBER, c TIMESTAMP_NTZ(9), d FLOAT4)", "CREATE TABLE t (a DOUBLE, b DECIMAL(38, 0), c TIMESTAMP_NTZ, d DOUBLE)"),
     ("snowflake", "SELECT CAST(x AS ARRAY(REAL)) FROM t", "SELECT CAST(x AS ARRAY<DOUBLE>) FROM t"),
     ("trino", "SELECT CAST(x AS ROW(a TIMESTAMP(6), b DECIMAL)) FROM t", "SELECT CAST(x AS STRUCT<a: TIMESTAMP, b: DECIMAL(38, 0)>) FROM t"),
-    ("duckdb", "CREATE TABLE t (a TIMESTAMP_S, b DECIMAL)", "CREATE TABLE t (a TIMESTAMP, b DECIMAL(18, 3))"),
+    ("duckdb", "CREATE TABLE t (a TIMESTAMP_S, b DECIMAL)", "CREATE TABLE t (a TIMESTAMP_NTZ, b DECIMAL(18, 3))"),
 ])  # fmt: skip
 def test_types_outside_of_casts(read, text, there):
     done = sparkcep.transpile(text, read)

@@ -286,8 +286,9 @@ def ordered_by_letters(spark: SparkSession, statement: str, names: Sequence[str]
 
 
 def _in_order_of_time(frame: DataFrame, column: str) -> bool:
-    """Whether the texts in the first rows are ISO dates or times of one length, which letters order by time."""
+    """Whether the texts in the first rows are ISO dates or times of one form, which letters order by time."""
     from pyspark.sql import functions as f
 
     sample = frame.select(f.col(quote(column)).alias("t")).limit(_ROWS)
-    return sample.agg(f.coalesce(f.bool_and(f.col("t").rlike(_ISO)) & (f.min(f.length("t")) == f.max(f.length("t"))), f.lit(False))).first()[0]
+    form = f.translate("t", "0123456789", "0000000000")
+    return sample.agg(f.coalesce(f.bool_and(f.col("t").rlike(_ISO)) & (f.min(form) == f.max(form)), f.lit(False))).first()[0]

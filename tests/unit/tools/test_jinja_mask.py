@@ -112,6 +112,14 @@ def test_clauses_without_jinja_are_formatted():
     assert format_sql(both) == f"{with_jinja};\n{format_sql(plain)}"
 
 
+def test_variables_in_strings_and_comments_are_no_names():
+    misspelled = "SELECT * FROM t MATCH_RECOGNISE (ORDER BY d PATTERN (A) DEFINE A AS d > 1)"
+    assert [f.severity for f in lint(f"SELECT '${{env}}' AS x; -- ${{y}}\n{misspelled}")] == [f.severity for f in lint(misspelled)] == ["error"]
+    text = "SELECT * FROM t MATCH_RECOGNIZE (order by d PATTERN (A) DEFINE A AS d > '${start}' AND e = {})"
+    assert format_sql(text.replace("{}", "1")) == text.replace("{}", "1").replace("order by", "ORDER BY")
+    assert format_sql(text.replace("{}", "${e}")) == text.replace("{}", "${e}")
+
+
 def test_names_in_double_quotes_beside_jinja():
     text = '{{ config(a="b") }} SELECT * FROM {{ ref("t") }} MATCH_RECOGNIZE (order by "a`b"  pattern (A) define A as "x" > 1)'
     assert format_sql(text, double_quoted=True) == text.replace('order by "a`b"  pattern', 'ORDER BY "a`b" PATTERN').replace(
