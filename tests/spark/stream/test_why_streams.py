@@ -41,6 +41,12 @@ def route(spark, request):
         spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
+def processed(query) -> None:
+    """Waits for all files. The first call may end with a listing of files that began before the last one was written."""
+    query.processAllAvailable()
+    query.processAllAvailable()
+
+
 def put(folder, number: int, *rows: tuple[int, str, str]) -> None:
     """Writes a file of rows: user, clock time and event."""
     folder.mkdir(exist_ok=True)
@@ -64,13 +70,13 @@ def test_e16(spark, tmp_path, route):
     logins(spark, source).createOrReplaceTempView("logins")
     query = started(spark.sql(LOGINS), tmp_path)
     try:
-        query.processAllAvailable()
+        processed(query)
         why = sparkcep.why(query, at="user = 7")
         assert str(why) == E16.format(batch=ran_of(query)[-1]["batchId"]) and why.verified
         rows = sparkcep.why(query, at="user = 7 AND ts = TIMESTAMP '2026-01-01 12:01:00'")
         assert str(rows).split("\n")[-1] == "Row 2 (12:01:00) is F there." and rows.rows == (2,)
         put(source, 1, (7, "12:00:50", "fail"), (8, "12:02:00", "fail"))
-        query.processAllAvailable()
+        processed(query)
         ran = ran_of(query)  # an idle trigger may have reported its progress, too
         batch = ran[-1]["batchId"]
         late = str(sparkcep.why(query, at="user = 5")).split("\n")
@@ -121,7 +127,7 @@ def test_an_idle_query_is_explained(spark, tmp_path, route, forgetful):
     logins(spark, source).createOrReplaceTempView("logins")
     query = started(spark.sql(LOGINS), tmp_path)
     try:
-        query.processAllAvailable()
+        processed(query)
         wait_until_idle(query)
         assert str(sparkcep.why(query, at="user = 7")) == E16.format(batch=1)  # micro-batch 1 moved the watermark
         page = text_of(check(sparkcep.report(query)))
@@ -133,7 +139,7 @@ def test_an_idle_query_is_explained(spark, tmp_path, route, forgetful):
     logins(spark, source).union(logins(spark, silent)).createOrReplaceTempView("logins")
     query = started(spark.sql(LOGINS), tmp_path / "two")
     try:
-        query.processAllAvailable()
+        processed(query)
         wait_until_idle(query)
         why = str(sparkcep.why(query, at="user = 7")).split("\n")
         assert why[0] == "user = 7, after micro-batch 0, watermark not known yet. 3 rows are stored, 12:00:10 to 12:03:05."
@@ -160,7 +166,7 @@ def test_event_selection(spark, tmp_path, route):
     for name, selection, measure in (("first", "SKIP TILL NEXT MATCH FIRST MATCH", ""), ("all", "SKIP TILL ANY MATCH ALL MATCHES", ", MATCH_NUMBER() AS n")):
         query = started(spark.sql(SELECTED.format(selection=selection, measure=measure)), tmp_path / name)
         try:
-            query.processAllAvailable()
+            processed(query)
             why = sparkcep.why(query, at="user = 7")
             assert why.verified and why.lines[1].endswith("F+ may go on or G may come until WINDOW closes at 12:05:10."), str(why)
             assert "may begin a match: L F F." in why.lines[1] and [reason.reason for reason in why.reasons][-1] == "WATERMARK"
@@ -182,7 +188,7 @@ def test_unfinished_matches(spark, tmp_path, route):
     lacking = spark.sql(LACKING)
     query = lacking.writeStream.format("json").option("path", str(sink)).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
-        query.processAllAvailable()
+        processed(query)
         why = sparkcep.why(query, at="user = 7")
         assert why.verified and why.lines[1:] == (
             "Rows 1-2 (12:00:10, 12:01:00) may begin a match: L F. F may come until WINDOW closes at 12:05:10.",
@@ -191,7 +197,7 @@ def test_unfinished_matches(spark, tmp_path, route):
         seen = []
         for number, at in enumerate(("12:05:14.999", "12:05:15"), 1):  # watermarks just before 12:05:10, and there
             put(source, number, (9, at, "click"))
-            query.processAllAvailable()
+            processed(query)
             seen.append({row.user: row.st for row in spark.read.schema(lacking.schema).json(str(sink)).collect()}.get(7))
         assert seen == [None, "TIMED OUT"]
         gone = str(sparkcep.why(query, at="user = 7")).split("\n")
@@ -219,7 +225,7 @@ def test_sources_late_rows_and_several_clauses(spark, tmp_path):
     try:
         logins(spark, first).union(logins(spark, second)).createOrReplaceTempView("all_logins")
         query = started(spark.sql(SEVERAL), tmp_path)
-        query.processAllAvailable()
+        processed(query)
         why = str(sparkcep.why(query, which=1)).split("\n")
         assert why[0] == "After micro-batch 0, watermark not known yet. 3 rows are stored, 12:00:10 to 12:30:00."
         assert why[1] == "Rows 1-3 (12:00:10 to 12:30:00) wait: they are not below the watermark."
@@ -228,9 +234,9 @@ def test_sources_late_rows_and_several_clauses(spark, tmp_path):
         with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query has 2 clauses over a stream. Write which=1 to which=2"):
             sparkcep.why(query)
         put(second, 0, (8, "12:02:00", "x"))
-        query.processAllAvailable()
+        processed(query)
         put(second, 1, (8, "12:00:20", "fail"), (8, "12:10:00", "x"))
-        query.processAllAvailable()
+        processed(query)
         why = str(sparkcep.why(query, at="user = 8", which=2)).split("\n")
         assert why[-4].endswith(f"The last rows of FileStreamSource[file:{first}] came in micro-batch 0.")
         assert "Late rows are stored: 2 rows of late_logins fulfil user = 8." in why[-3]  # one by each clause
@@ -256,7 +262,7 @@ def test_queries_that_are_refused(spark, tmp_path):
     put(source, 0, (7, "12:00:10", "login"))
     query = started(logins(spark, source), tmp_path)
     try:
-        query.processAllAvailable()
+        processed(query)
         with pytest.raises(Exception, match=r"SPARKCEP.WHY.*The query lacks a clause over a stream. Ask about a table of the same rows"):
             sparkcep.why(query)
         with pytest.raises(TypeError, match="a StreamingQuery is given"):
