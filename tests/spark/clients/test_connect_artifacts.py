@@ -26,14 +26,17 @@ from pyspark.sql import SparkSession
 import sparkcep
 builder = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1")
 spark = sparkcep.enable(builder.getOrCreate())
-def asked():
+QUERY = "SELECT * FROM VALUES (1, 5), (2, 3), (3, 4) AS t(i, v) MATCH_RECOGNIZE (ORDER BY i MEASURES LAST(B.i) AS b PATTERN (A B) DEFINE B AS v > PREV(v))"
+def asked(statement=QUERY):
     try:
-        return [list(row) for row in spark.sql("SELECT * FROM VALUES (1, 5), (2, 3), (3, 4) AS t(i, v) MATCH_RECOGNIZE (ORDER BY i MEASURES LAST(B.i) AS b PATTERN (A B) DEFINE B AS v > PREV(v))").collect()]
+        return [list(row) for row in spark.sql(statement).collect()]
     except Exception as error:
         return str(error)
 report = [asked()]
+script = f"BEGIN INSERT INTO kept VALUES (1); {QUERY}; END"
+spark.sql("CREATE TABLE kept (n INT) USING parquet")
 spark.addArtifacts(archive, pyfile=True)
-report += [asked(), asked()]
+report += [asked(script), spark.table("kept").count(), asked(script), spark.table("kept").count(), asked()]
 with open(out, "w") as file:
     json.dump(report, file)
 spark.stop()
@@ -55,6 +58,7 @@ def test_artifacts_that_are_added_after_enable(tmp_path):
     with log.open("wb") as sink:  # no pipe: the server's JVM would hold it open
         subprocess.run([sys.executable, "-c", CLIENT, str(Path(__file__).parents[3]), str(archive), str(out)], cwd=tmp_path, env=environment, stdout=sink, stderr=sink, timeout=400, check=False)
     assert out.exists(), log.read_text()[-4000:]
-    before, after, again = json.loads(out.read_text())
+    before, scripted, once, after, twice, again = json.loads(out.read_text())
     assert before.startswith("[SPARKCEP.NOT_INSTALLED] the Python of Spark's workers does not have sparkcep") and "spark.addArtifacts" in before
+    assert scripted.startswith("[SPARKCEP.NOT_INSTALLED]") and (once, twice) == (1, 2)  # a script does not run again by itself
     assert after == again == [[3]]
