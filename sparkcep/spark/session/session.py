@@ -232,8 +232,8 @@ def _run(session: SparkSession, original: Callable[..., DataFrame], text: str, a
     def run_installed(statement: str) -> DataFrame:
         """Runs a statement. Over Connect, if the server's Python lacked the package, registers the functions again and retries.
 
-        A function keeps the artifacts that the session had when it was registered, and more may have been added since. A script does
-        not run again.
+        A function keeps the artifacts that the session had when it was registered, and more may have been added since. A
+        script does not run again.
         """
         try:
             return run(statement)
