@@ -239,12 +239,12 @@ def test_sources_late_rows_and_several_clauses(spark, tmp_path):
         processed(query)
         why = str(sparkcep.why(query, at="user = 8", which=2)).split("\n")
         assert why[-4].endswith(f"The last rows of FileStreamSource[file:{first}] came in micro-batch 0.")
-        assert "Late rows are stored: 2 rows of late_logins fulfil user = 8." in why[-3]  # one by each clause
+        assert "Late rows are stored: 2 rows of spark_catalog.default.late_logins fulfil user = 8." in why[-3]  # one by each clause
         assert why[-2:] == ["  ts 2026-01-01 12:00:20, user 8"] * 2
         assert why[0].startswith("user = 8 and upper(e) = 'X', after") and why[0].endswith("2 rows are stored, 12:02:00 to 12:10:00.")
         assert why[1] == "Row 1 (12:02:00) may begin a match: X. X may come with the key's next row." and why[2] == "Row 2 (12:10:00) waits: it is not below the watermark."
         hidden = str(sparkcep.why(query, at="user = 8", which=2, redact="all"))
-        assert not re.search(r"12:|2026", hidden) and "2 rows of late_logins" in hidden
+        assert not re.search(r"12:|2026", hidden) and "2 rows of spark_catalog.default.late_logins" in hidden
         spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")  # not the process's zone
         assert str(sparkcep.why(query, at="user = 8", which=2)).split("\n")[-2:] == ["  ts 2026-01-01 21:00:20, user 8"] * 2
     finally:
