@@ -122,8 +122,8 @@ def _named(text: str, found: list[tuple[str, Span]]) -> list[tuple[str, Span]]:
         inside = list(islands("".join([*plain, text[pos:]])))
     except ClauseError:  # the text is wrong, or will be right
         return found
-    starts = [start for start, _ in inside]
-    return [(kind, span) for kind, span in found if kind != "variable" or span.start >= max((end for _, end in inside[: bisect_right(starts, span.start)][-1:]), default=0)]
+    starts, ends = [start for start, _ in inside], [0, *(end for _, end in inside)]
+    return [(kind, span) for kind, span in found if kind != "variable" or ends[bisect_right(starts, span.start)] <= span.start]
 
 
 def _end(text: str, pos: int, close: str) -> int | None:

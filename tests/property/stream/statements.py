@@ -309,7 +309,7 @@ def compared_of_kind(kind: str, seed: int) -> None:
     """Compares random statements of a kind over random streams, and checks that enough output rows were compared."""
     make, count, _ = KINDS[kind]
     rng = random.Random(f"{kind} {seed}")
-    rows = (tried(make(rng), rng) or 0 for _ in range(3 * count))  # further ones if all of the first have no rows
+    rows = (tried(make(rng), rng) or 0 for _ in range(3 * count))  # more draws if the first ones give 0 rows
     assert sum(itertools.islice(rows, max((count + 1) // 2, min(count, 10)))) > 0 or any(rows)
 
 

@@ -8,6 +8,8 @@ The rows have the columns p (partition), t and id (order), v, w, s; the id at po
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.oracle import measures, pattern
 from tests.oracle.cases import BASE_MEASURES
 from tests.oracle.named_sequences import (
@@ -37,12 +39,20 @@ WEIGHTS = ("0.5", "2", "1.5", "3", "1")
 
 
 def random_case(rng, **wanted) -> Case:
-    """``wanted``: fields of the query that are to be as given. Cases that are too large for the oracle are left out."""
+    """``wanted``: fields of the query that are to be as given."""
+    return answered_case(rng, lambda: random_query(rng, **wanted), random_partition)
+
+
+def answered_case(rng, draw: Callable, rows_of: Callable) -> Case:
+    """A case with its answers. Cases that are too large for the oracle are left out, and most without a match.
+
+    ``draw`` returns a query or None, and ``rows_of(rng, query)`` the rows of a partition.
+    """
     while True:
-        query = random_query(rng, **wanted)
+        query = draw()
         if query is None:
             continue
-        case = Case(query, {p: random_partition(rng, query) for p in KEYS})
+        case = Case(query, {p: rows_of(rng, query) for p in KEYS})
         try:
             case.expected = query.answers(case.partitions)
         except Budget:

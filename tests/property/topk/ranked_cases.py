@@ -14,13 +14,12 @@ from functools import partial
 from tests.cases.in_process import Database
 from tests.oracle import expr, measures, pattern, selection
 from tests.oracle.named_sequences import AVG, MAX, MIN, PRODUCT, SUM, Objective, Preference, Ranked, places
-from tests.oracle.selection import FIRST, Budget
+from tests.oracle.selection import FIRST
 from tests.property.random_cases import Case
-from tests.property.topk.named_sequence_cases import MERGES, refused
+from tests.property.topk.named_sequence_cases import MERGES, answered_case, refused
 
 LONGEST = 8  # rows of a partition, less one
 BUDGET = 30_000  # steps of the oracle for one partition
-KEYS = (None, 0, 1)
 SHAPES = ("plain", "plain", "plain", "nested", "negation", "conjunction", "group", "sided group")
 COLUMNS = ("p", "id", "t", "v", "w", "s", "x")
 INT, BIGINT, DOUBLE, FLOAT, DECIMAL = "INT", "BIGINT", "DOUBLE", "FLOAT", "DECIMAL(10,2)"
@@ -49,18 +48,8 @@ class Chosen(Ranked):
 
 
 def random_case(rng, random_query=None, **wanted) -> Case:
-    """Cases that are too large for the oracle are left out."""
-    while True:
-        query = (random_query or random_choice)(rng, **wanted)
-        if query is None:
-            continue
-        case = Case(query, {p: random_partition(rng, query) for p in KEYS})
-        try:
-            case.expected = query.answers(case.partitions)
-        except Budget:
-            continue
-        if any(case.expected.values()) or rng.random() < 0.1:
-            return case
+    """``wanted``: fields of the query that are to be as given."""
+    return answered_case(rng, lambda: (random_query or random_choice)(rng, **wanted), random_partition)
 
 
 def random_partition(rng, query) -> list[dict]:
