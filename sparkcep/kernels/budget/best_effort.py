@@ -238,7 +238,7 @@ class SearchArrays(NamedTuple):
     refill: Refill
 
 
-@embedded
+@kernel
 def _entered(part, low, high, saved_runs, arrays, state):
     """Begins or resumes the search of a partition. Returns False if a saved run cannot be restored."""
     agents, utilities, negations, runs = arrays.agents, arrays.utilities, arrays.negations, arrays.runs

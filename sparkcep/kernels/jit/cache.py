@@ -383,8 +383,11 @@ def inlined(function: Callable) -> Callable:
 
 
 def embedded(function: Callable) -> Callable:
-    """Compiles a function whose machine code becomes part of its callers', because passing the arguments costs more than the
-    work."""
+    """Compiles a function whose machine code becomes part of its callers', because passing the arguments costs more than the work.
+
+    For steps of every row only. The code of rarer ones, such as reporting a match, would make the rows around it slower by a
+    seventh: they are kernels of their own.
+    """
     return _for_both(function, embed=True)
 
 

@@ -64,7 +64,7 @@ def _write(depth, at, edges, sides, copied, frames, labels, out_rows, out_labels
     return end - at
 
 
-@embedded
+@kernel
 def report_match(s, part, depth, e, edges, plain, sides, copied, how, labels, work, state, out, floors):
     """Writes the match in the frames, which edge ``e`` completes: (outcome, 1, or 0 if it had been found before)."""
     events, frames = out.events, work.frames
