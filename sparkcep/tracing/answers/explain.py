@@ -691,7 +691,7 @@ class _Explainer(Names):
     def match(self, number: int, *, first: bool = True) -> list[str]:
         """Each decision of a match. ``first``: the answer begins here."""
         match = self.trace.matches[number - 1]
-        of = f" of {self.partition}" if first and self.partition else ""
+        of = self.of_partition if first else ""
         if not match.variables:
             self.reasons.append(Reason("EMPTY_MATCH", match.start + 1, match.start + 1))
             lines = [f"Match {number}{of} is empty: it starts at {self.row(match.start)} and takes no row."]

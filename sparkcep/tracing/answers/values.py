@@ -111,6 +111,11 @@ class Names:
         """The value of a key of the partition, None without rows."""
         return next(iter(values_of(self.rows.table[column].slice(0, 1), self.plan.zone)), None)
 
+    @property
+    def of_partition(self) -> str:
+        """The keys of the partition after a noun, "" without PARTITION BY."""
+        return f" of {self.partition}" if self.partition else ""
+
     def row(self, row: int) -> str:
         """A row with its first ORDER BY key."""
         if not self.plan.order:
@@ -120,7 +125,7 @@ class Names:
 
     def head(self, row: int) -> str:
         """A row at the beginning of an answer."""
-        return "R" + self.row(row)[1:] + (f" of {self.partition}" if self.partition else "")
+        return "R" + self.row(row)[1:] + self.of_partition
 
     def name(self, variable: int) -> str:
         """The name of a variable."""
@@ -148,6 +153,11 @@ def no_match(number: int, count: int, there: str = "") -> ClauseError:
     """The error for a match that does not exist. ``there``: what the partition has, by default the ``count`` of its matches."""
     instead = f"Write match=1{f' to match={count}' if count > 1 else ''}" if count else "Ask about a row with at"
     return ClauseError(WHY, f"match={number}: the partition has {there or counted(count, 'match')}. {instead}", sqlstate=SEMANTIC)
+
+
+def and_more(texts: Sequence[str], most: int) -> str:
+    """The first ``most`` texts, joined by "and", and how many others there are."""
+    return " and ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def counted(count: int, what: str) -> str:

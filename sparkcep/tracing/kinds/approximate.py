@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.extend.approx import ALL, BUNDLES, PER_ERROR
 from sparkcep.plan.facts import least
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.differs import unconfirmed
-from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
+from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, variable_named
+from sparkcep.tracing.answers.values import and_more, counted, no_match, row_spans
 from sparkcep.tracing.forms.lines import indented
+from sparkcep.tracing.kinds.explainer import Explainer
 from sparkcep.tracing.kinds.listing import Compute, Listed, beyond_limits, listed
-from sparkcep.tracing.kinds.names import ListedNames, moved
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, as_variables, errors_text, score_text, without_ranking
 from sparkcep.tracing.rows.frozen import FrozenRows
 
@@ -80,38 +79,12 @@ def errors_allowed(plan: Plan, more: int = 0) -> str:
     return f"{(approx.bound + more * approx.scale) / approx.scale:g}"
 
 
-class _Approximate:
+class _Approximate(Explainer):
     def __init__(self, rows: FrozenRows, asked: Asked, compute: Compute, redact: str, max_steps: int) -> None:
-        self.rows, self.asked, self.compute, self.redact, self.max_steps = rows, asked, compute, redact, max_steps
-        self.names, self.question = ListedNames(rows, Values(redact)), rows.question
-        assert self.question.whole is not None
-        self.plan = self.question.whole
-        self.reasons: list[Reason] = []
-        self.base: list[Why] = []
-        self.timelines: list[Timeline] = []
+        super().__init__(rows, asked, redact, max_steps)
+        self.compute = compute
         (self.reported,) = listed(self.plan, [rows.table], compute)
         self.all: list[Listed] | None = None
-        self.wanted: int | None = None
-
-    def answer(self) -> Why:
-        """Answers the question."""
-        asked = self.asked
-        self.wanted = None if asked.expect is None else variable_named(self.question, asked.expect)
-        lines = [] if asked.at else self.match(asked.match or 0)
-        for i, row in enumerate(asked.at):
-            traced, before = len(self.base), len(lines)
-            found = self.at(row)
-            lines += found if i < IN_FULL else found[:1]
-            if i < IN_FULL:
-                self.timelines += moved(self.base[traced:], before + len(found))
-        wrong = next((why for why in self.base if not why.verified), None)
-        if wrong is not None:
-            return replace(wrong, question=dict(asked.words))
-        return Why(
-            dict(asked.words), True, lines[0], tuple(dict.fromkeys([*self.reasons, *(reason for why in self.base for reason in why.reasons)])),
-            self.base[0].run if self.base else None, tuple(shown for why in self.base for shown in why.next),
-            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
-        )
 
     # -- searches -------------------------------------------------------------------------------------------
 
@@ -135,16 +108,15 @@ class _Approximate:
         wanted = self.wanted if self.asked.match is None else None
         head = self.names.head(row)
         inside = [(number, match) for number, match in enumerate(self.reported, 1) if match.has(row, wanted)]
-        places = [f"match {number} {as_variables(match, row, self.question)}" for number, match in inside[:MOST_SHOWN]]
-        where = f"in {' and '.join(places)}" + (f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else "")
+        where = "in " + and_more([f"match {number} {as_variables(match, row, self.question)}" for number, match in inside], MOST_SHOWN)
         if self.asked.match is not None:
-            match = self.reported[self.numbered(self.asked.match) - 1]
+            match = self.numbered(self.asked.match)
             if row in match.rows:
-                return [f"{head} is in match {self.asked.match} {as_variables(match, row, self.question)}.", *self._match(self.asked.match, match)]
+                return [f"{head} is in match {self.asked.match} {as_variables(match, row, self.question)}.", *self.described(self.asked.match, match)]
             first = f"{head} is not in match {self.asked.match}, which takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."
             return [first, f"It is {where}."] if inside else [first, *self.others(row, None)]
         if inside:
-            return [f"{head} is {where}.", *(line for number, match in inside[:MOST_SHOWN] for line in self._match(number, match))]
+            return [f"{head} is {where}.", *(line for number, match in inside[:MOST_SHOWN] for line in self.described(number, match))]
         first = f"{head} is in no match." if wanted is None else f"{head} is not {self.question.name(wanted)} in a match."
         return [first, *self.others(row, wanted)]
 
@@ -184,9 +156,7 @@ class _Approximate:
         """Why the row is in no exact match, by the trace."""
         if self.question.untraced is not None:
             return [NOT_TRACED.format(self.question.untraced.message)]
-        why = explain(self.rows, Asked((row,), None, self.asked.expect, self.asked.words), redact=self.redact, max_steps=self.max_steps)
-        self.base.append(why)
-        return ["The exact search:", *map(indented, why.lines)]
+        return ["The exact search:", *map(indented, self.explained(row))]
 
     def effort(self, row: int, allowed: str, error: MatchRuntimeError) -> str:
         if not beyond_limits(error):
@@ -218,21 +188,18 @@ class _Approximate:
 
     # -- a match --------------------------------------------------------------------------------------------
 
-    def numbered(self, number: int) -> int:
-        """The number of a match. Raises ClauseError if there is none with this number."""
-        count = len(self.reported)
-        if not 1 <= number <= count:
-            raise no_match(number, count)
-        return number
+    def numbered(self, number: int) -> Listed:
+        """A match by its number. Raises ClauseError if there is none."""
+        if not 1 <= number <= len(self.reported):
+            raise no_match(number, len(self.reported))
+        return self.reported[number - 1]
 
     def match(self, number: int) -> list[str]:
         """The rows, variables and errors of a match."""
-        match = self.reported[self.numbered(number) - 1]
-        of = f" of {self.names.partition}" if self.names.partition else ""
-        return [f"Match {number}{of} takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)}).", *self._match(number, match)[1:]]
+        return self.described(number, self.numbered(number), self.names.of_partition)
 
-    def _match(self, number: int, match: Listed) -> list[str]:
-        lines = [f"Match {number} takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."]
+    def described(self, number: int, match: Listed, of: str = "") -> list[str]:
+        lines = [f"Match {number}{of} takes {row_spans(match.rows)}: {self.names.labels(match.variables)} ({self.errors(match)})."]
         if self.plan.ranking is not None:
             lines.append(f"  It has score {score_text(self.names, match)}.")
         return lines

@@ -18,7 +18,7 @@ from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
 from sparkcep.tracing.answers.overall import Totals
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, truth
+from sparkcep.tracing.answers.values import Values, and_more, counted, no_match, row_spans, truth
 from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY
@@ -87,8 +87,7 @@ class _Explainer:
     def match(self, number: int) -> list[str]:
         """The rows, the arcs and the registers of a match."""
         match = self.numbered(number)
-        of = f" of {self.names.partition}" if self.names.partition else ""
-        return [f"Match {number}{of} takes {self.span(match)}{self.end(match)}.", *self.way(match)]
+        return [f"Match {number}{self.names.of_partition} takes {self.span(match)}{self.end(match)}.", *self.way(match)]
 
     def span(self, match: Found | Computation) -> str:
         return row_spans(match.rows if isinstance(match, Found) else range(match.first, match.last + 1))
@@ -148,9 +147,8 @@ class _Explainer:
                 return lines + ([f"It is in {counted(len(inside), 'other match')}."] if inside else self.alone(row))
             inside = [(self.asked.match, match)]
         if inside:
-            listed = " and ".join(f"match {number}" for number, _ in inside[:MOST_SHOWN])
-            more = f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else ""
-            return [f"{head} is in {listed}{more}.", *(line for number, _ in inside[:MOST_SHOWN] for line in self.match(number))]
+            listed = and_more([f"match {number}" for number, _ in inside], MOST_SHOWN)
+            return [f"{head} is in {listed}.", *(line for number, _ in inside[:MOST_SHOWN] for line in self.match(number))]
         return [f"{head} is in no match.", *self.passing(row), *self.alone(row)]
 
     def alone(self, row: int) -> list[str]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
-from sparkcep.draw.timeline import Timeline
-from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.values import Names, row_spans
 from sparkcep.tracing.kinds.listing import Listed
 
@@ -24,9 +20,3 @@ class ListedNames(Names):
     def value(self, value: Any) -> str:
         """A score, or another value."""
         return self.values.text(value)
-
-
-def moved(traced: Iterable[Why], end: int) -> Iterator[Timeline]:
-    """The timelines of answers whose lines are the last ones before a line ``end``."""
-    for why in traced:
-        yield from (replace(timeline, line=timeline.line + end - len(why.lines)) for timeline in why.timelines)

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparkcep.draw.timeline import Timeline
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
 from sparkcep.tracing.answers.differs import unconfirmed
-from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
+from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, counted, no_match, row_spans, variable_named
+from sparkcep.tracing.answers.values import and_more, counted, no_match, row_spans
 from sparkcep.tracing.conditions.question import Question
+from sparkcep.tracing.kinds.explainer import Explainer
 from sparkcep.tracing.kinds.listing import MOST, Compute, Listed, beyond_limits, listed
-from sparkcep.tracing.kinds.names import ListedNames, moved
+from sparkcep.tracing.kinds.names import ListedNames
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 5  # ranks that are shown
@@ -106,39 +106,10 @@ def explain_ranked(rows: FrozenRows, asked: Asked, compute: Compute, *, redact: 
     return _Ranked(rows, asked, ranks, redact, max_steps).answer()
 
 
-class _Ranked:
+class _Ranked(Explainer):
     def __init__(self, rows: FrozenRows, asked: Asked, ranks: RankList, redact: str, max_steps: int) -> None:
-        self.rows, self.asked, self.ranks, self.redact, self.max_steps = rows, asked, ranks, redact, max_steps
-        self.names = ListedNames(rows, Values(redact))
-        self.reasons: list[Reason] = []
-        self.base: list[Why] = []
-        self.timelines: list[Timeline] = []
-        self.wanted: int | None = None
-        self.question = rows.question
-
-    def answer(self) -> Why:
-        """Answers the question."""
-        self.wanted = None if self.asked.expect is None else variable_named(self.question, self.asked.expect)
-        lines: list[str] = []
-        if not self.asked.at:
-            assert self.asked.match is not None
-            lines = self.match(self.asked.match)
-        for i, row in enumerate(self.asked.at):
-            traced, before = len(self.base), len(lines)
-            found = self.at(row)
-            lines += found if i < IN_FULL else found[:1]
-            if i < IN_FULL:
-                self.timelines += moved(self.base[traced:], before + len(found))
-        verified = all(why.verified for why in self.base)
-        if not verified:
-            wrong = next(why for why in self.base if not why.verified)
-            return replace(wrong, question=dict(self.asked.words))
-        first = self.base[0] if self.base else None
-        return Why(
-            dict(self.asked.words), True, lines[0], tuple(dict.fromkeys([*self.reasons, *(reason for why in self.base for reason in why.reasons)])),
-            first.run if first is not None else None, tuple(shown for why in self.base for shown in why.next), (),
-            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines), timelines=tuple(self.timelines),
-        )
+        super().__init__(rows, asked, redact, max_steps)
+        self.ranks = ranks
 
     # -- a row ----------------------------------------------------------------------------------------------
 
@@ -152,9 +123,8 @@ class _Ranked:
             return self.expected(row, self.wanted, holding)
         head = self.names.head(row)
         if kept:
-            named = " and ".join(self._as(match, row) for match in kept[:MOST_SHOWN])
-            more = f" and {len(kept) - MOST_SHOWN} more" if len(kept) > MOST_SHOWN else ""
-            return [f"{head} is in {named}{more}.", *self.tables(row)]
+            named = and_more([self._as(match, row) for match in kept], MOST_SHOWN)
+            return [f"{head} is in {named}.", *self.tables(row)]
         if holding:
             self.reasons.append(Reason("RANK", row + 1, holding[0].rows[0] + 1))
             return [f"{head} is in no match that TOP {self.ranks.top} keeps.", *self.tables(row)]
@@ -167,10 +137,8 @@ class _Ranked:
 
     def beyond(self, row: int) -> list[Listed] | None:
         """The matches with a row, best first, if none of them is among the listed ones. None if they are too many to list."""
-        plan = self.question.whole
-        assert plan is not None
         try:
-            (found,) = listed(replace(with_top(plan, 0), slide=None), [self.rows.table], self.ranks.compute, having=row)
+            (found,) = listed(replace(with_top(self.plan, 0), slide=None), [self.rows.table], self.ranks.compute, having=row)
         except MatchRuntimeError as error:
             if not beyond_limits(error):
                 raise
@@ -196,9 +164,7 @@ class _Ranked:
 
     def window(self, window: Any) -> str:
         """The beginning of a sliding window. Windows of rows begin at positions from 0."""
-        plan = self.question.whole
-        assert plan is not None and plan.slide is not None
-        return f"row {window + 1}" if plan.slide.kind == "rows" else self.names.value(window)
+        return f"row {window + 1}" if self.plan.slide.kind == "rows" else self.names.value(window)
 
     def inside(self, window: Any) -> str:
         """The words about a sliding window, "" without SLIDE."""
@@ -206,11 +172,9 @@ class _Ranked:
 
     def apart(self, row: int) -> list[Listed]:
         """With SLIDE the matches with a row that is in no ranked match: no window holds them."""
-        plan = self.question.whole
-        assert plan is not None
-        if plan.slide is None:
+        if self.plan.slide is None:
             return []
-        (found,) = listed(without_ranking(plan), [self.rows.table], self.ranks.compute, having=row)
+        (found,) = listed(without_ranking(self.plan), [self.rows.table], self.ranks.compute, having=row)
         return found
 
     def traced(self, row: int) -> list[str]:
@@ -227,9 +191,7 @@ class _Ranked:
         if self.question.untraced is not None:
             name = f" as {self.asked.expect}" if self.asked.expect is not None else ""
             return [f"{self.names.head(row)} is in no match{name}, whatever its rank.", NOT_TRACED.format(self.question.untraced.message)]
-        why = explain(self.rows, Asked((row,), None, self.asked.expect, self.asked.words), redact=self.redact, max_steps=self.max_steps)
-        self.base.append(why)
-        return list(why.lines)
+        return self.explained(row)
 
     def tables(self, row: int | None) -> list[str]:
         """The ranks of each window that has matches with the row."""
@@ -239,7 +201,7 @@ class _Ranked:
             lines += self.table(window, row)
         if len(windows) > MOST_WINDOWS:
             lines.append(f"and {len(windows) - MOST_WINDOWS} more windows")
-        if self.question.whole is not None and self.question.whole.ranking is not None and self.question.whole.ranking.overall:
+        if self.plan.ranking.overall:
             lines.append("With OVERALL the matches of all partitions are ranked together, so a rank may be later than in this partition.")
         return lines
 
@@ -275,16 +237,12 @@ class _Ranked:
             if match.rank > before + 1:
                 yield "  ..."
             before = match.rank
-            errors = f", {errors_text(match, self.question.plan.variables)}" if self._is_approximate else ""
+            errors = f", {errors_text(match, self.question.plan.variables)}" if self.plan.approximate is not None else ""
             left_out = "  left out" if match.rank > self.ranks.top else ""
             line = f"  rank {match.rank:<{ranks}}  score {self.names.value(match.score):>{scores}}  {self.names.match(match)}{errors}{left_out}"
             yield line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..."
         if before < count:
             yield "  ..."
-
-    @property
-    def _is_approximate(self) -> bool:
-        return self.question.whole is not None and self.question.whole.approximate is not None
 
     def compared(self, match: Listed, last: Listed) -> str:
         """Why a match ranks after the last one that TOP keeps."""
@@ -296,12 +254,7 @@ class _Ranked:
         return self._tie(match, last)
 
     def _tie(self, match: Listed, last: Listed) -> str:
-        plan = self.question.whole
-        assert plan is not None
-        if plan.approximate is not None and self.question.stated is not None and self.question.stated.pref is None:
-            shorter = "the shorter match, then "
-        else:
-            shorter = ""
+        shorter = "the shorter match, then " if self.plan.approximate is not None and self.question.stated.pref is None else ""
         if match.rows != last.rows:
             return f"The scores of ranks {last.rank} and {match.rank} are equal. Of equal scores {shorter}the match whose rows come first is kept: {row_spans(last.rows) if last.rows else 'an empty match'} before {row_spans(match.rows) if match.rows else 'an empty match'}."
         return f"The scores and rows of ranks {last.rank} and {match.rank} are equal. Then the match that the pattern prefers is kept."
@@ -319,7 +272,7 @@ class _Ranked:
     def match(self, number: int) -> list[str]:
         """Why a match has its rank."""
         lines: list[str] = []
-        of = f" of {self.names.partition}" if self.names.partition else ""
+        of = self.names.of_partition
         for match in self.numbered(number)[:MOST_WINDOWS]:
             window = self.inside(match.window)
             if match.rank > self.ranks.top:
@@ -329,17 +282,13 @@ class _Ranked:
                 lines.append(f"Match {number}{of}{window} is empty.")
             else:
                 lines.append(f"Match {number}{of}{window} takes {row_spans(match.rows)}: {self.names.labels(match.variables)}.")
-            lines.append(f"  It has rank {match.rank} and score {self.score(match)}.")
+            lines.append(f"  It has rank {match.rank} and score {score_text(self.names, match)}.")
             matches = self.ranks.of(match.window)
             around = [other for other in matches if abs(other.rank - number) <= 1 or other.rank == self.ranks.top]
             lines += self._lines(around, len(matches))
             if match.rank > self.ranks.top:
                 lines.append(self.compared(match, matches[self.ranks.top - 1]))
         return lines
-
-    def score(self, match: Listed) -> str:
-        """The score of a match with its objectives."""
-        return score_text(self.names, match)
 
     def not_in(self, row: int, number: int) -> list[str]:
         """Why a row is not in a match."""
