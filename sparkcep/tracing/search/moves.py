@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from sparkcep.tracing.search.program import Option, Program
@@ -58,39 +59,32 @@ class Moves:
             yield from (Move(option, node.row) for option in options)
             return
         rows = _Reach(self.reachable(node, options, takes, step) if self.strategy == NEXT else self._later(node, step))
-        turn: list[Option] = []
-        for option in options:
-            if option.kind == "row":
-                turn.append(option)
-                continue
-            yield from self._in_turn(turn, rows)
-            turn = []
-            yield Move(option, node.row)
-        yield from self._in_turn(turn, rows)
+        for takes_row, turn in _turns(options):
+            if not takes_row:
+                yield from (Move(option, node.row) for option in turn)
+            elif self.strategy == NEXT:
+                yield from (Move(option, row) for row in rows for option in turn)
+            else:
+                yield from (Move(option, row) for option in turn for row in rows)
 
     def ahead(self, node: Node, options: tuple[Option, ...], takes: Takes, step: Callable[[], None]) -> Iterator[Move | Option]:
         """Like :meth:`of`, but of a partition that still grows: an option alone is for rows that have not come.
 
         They come after the rows of the partition. Rows may not be adjacent.
         """
-        turn: list[Option] = []
         rows = list(self.reachable(node, options, takes, step)) if self.strategy == NEXT else list(self._later(node, step))
         blocking = self.blocking(node, options) if self.strategy == NEXT else ()
         is_blocked = bool(rows) and any(takes(option, rows[-1]) for option in blocking)
-        for option in (*options, None):
-            if option is not None and option.kind == "row":
-                turn.append(option)
-                continue
-            if self.strategy == NEXT:
-                yield from (Move(one, row) for row in rows for one in turn)
+        for takes_row, turn in _turns(options):
+            if not takes_row:
+                yield from (Move(option, node.row) for option in turn)
+            elif self.strategy == NEXT:
+                yield from (Move(option, row) for row in rows for option in turn)
                 yield from () if is_blocked else turn
             else:
-                for one in turn:
-                    yield from (Move(one, row) for row in rows)
-                    yield one
-            turn = []
-            if option is not None:
-                yield Move(option, node.row)
+                for option in turn:
+                    yield from (Move(option, row) for row in rows)
+                    yield option
 
     def taking(self, node: Node, options: tuple[Option, ...], takes: Takes, step: Callable[[], None], rows_of: Callable[[int], Sequence[int]]) -> Iterator[Move]:
         """Like :meth:`of`, but without the rows that conditions on single rows refuse.
@@ -104,19 +98,14 @@ class Moves:
         return self._taking(node, options, takes, step, rows_of)
 
     def _taking(self, node: Node, options: tuple[Option, ...], takes: Takes, step: Callable[[], None], rows_of: Callable[[int], Sequence[int]]) -> Iterator[Move]:
-        turn: list[Option] = []
         reach = _Reach(self._reaching(node, options, takes, step, rows_of)) if self.strategy == NEXT else None
-        for option in (*options, None):
-            if option is not None and option.kind == "row":
-                turn.append(option)
-                continue
-            if reach is not None:
-                yield from (Move(one, row) for row in (reach if turn else ()) for one in turn)
+        for takes_row, turn in _turns(options):
+            if not takes_row:
+                yield from (Move(option, node.row) for option in turn)
+            elif reach is not None:
+                yield from (Move(option, row) for row in reach for option in turn)
             else:
-                yield from (Move(one, row) for one in turn for row in self._among(rows_of(one.variable), node.row, step))
-            turn = []
-            if option is not None:
-                yield Move(option, node.row)
+                yield from (Move(option, row) for option in turn for row in self._among(rows_of(option.variable), node.row, step))
 
     def _among(self, rows: Sequence[int], first: int, step: Callable[[], None]) -> Iterator[int]:
         for at in range(bisect_left(rows, first), bisect_left(rows, self._stop)):
@@ -140,13 +129,6 @@ class Moves:
         if self.strategy == STRICT or node.row == self.start:
             return range(node.row, node.row + 1)
         return range(node.row, self._stop)
-
-    def _in_turn(self, turn: list[Option], rows: _Reach) -> Iterator[Move]:
-        if self.strategy == NEXT:
-            if turn:
-                yield from (Move(option, row) for row in rows for option in turn)
-        else:
-            yield from (Move(option, row) for option in turn for row in rows)
 
     def _later(self, node: Node, step: Callable[[], None]) -> Iterator[int]:
         for row in range(node.row, self._stop):
@@ -175,12 +157,12 @@ class _Reach:
         self._rows, self._known = rows, []
 
     def __iter__(self) -> Iterator[int]:
-        at = 0
-        while True:
-            while at < len(self._known):
-                yield self._known[at]
-                at += 1
-            row = next(self._rows, None)
-            if row is None:
-                return
+        yield from self._known
+        for row in self._rows:
             self._known.append(row)
+            yield row
+
+
+def _turns(options: Sequence[Option]) -> Iterator[tuple[bool, list[Option]]]:
+    """Neighbouring options that are alike: whether they take a row, and the options."""
+    return ((takes_row, list(turn)) for takes_row, turn in groupby(options, key=lambda option: option.kind == "row"))

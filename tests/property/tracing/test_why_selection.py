@@ -100,7 +100,7 @@ FAULTS = [
     (moves.Moves, "_among", "bisect_left(rows, first)", "bisect_left(rows, first + 1)"),
     (moves.Moves, "_reaching", "any(takes(option, row) for option in blocking)", "False"),
     (moves.Moves, "blocking", "options if again is None else again", "options"),
-    (moves.Moves, "_taking", "for one in turn for row in self", "for one in reversed(turn) for row in self"),
+    (moves.Moves, "_taking", "for option in turn for row in self", "for option in reversed(turn) for row in self"),
     (trace.Search, "ways", "if found == before", "if True"),
     (trace.Search, "_find", "match.found not in known", "True"),
     (trace.Search, "_intervals", "first > self.rows.first and", "first > self.rows.first + 1 and"),
