@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal, NamedTuple, TypeAlias
 
-from sparkcep.plan.facts import straight
+from sparkcep.plan.facts import least, straight
 from sparkcep.plan.records import Repeat, Within
 
 Slot: TypeAlias = "tuple[int, bool] | int"  # a negation's is a tuple, too: (passed before the first row, passed since the last row)
@@ -189,15 +189,10 @@ class Program:
             self.depths[tree[2]] = min(depth, before + 1) if depth else before + 1
         elif isinstance(tree, Repeat | Within):
             self._measure(tree.item, before)
-        elif tree[0] == "not":
-            pass
-        elif tree[0] == "permute":
-            for part in tree[1:]:  # each may be the first one
+        elif tree[0] != "not":
+            for part in tree[1:]:  # each part of PERMUTE may be the first one
                 self._measure(part, before)
-        else:
-            for part in tree[1:]:
-                self._measure(part, before)
-                before += _least(part) if tree[0] in ("cat", "exclude") else 0
+                before += least(part) if tree[0] in ("cat", "exclude") else 0
 
     # -- what may come next ---------------------------------------------------------------------------------
 
@@ -211,11 +206,8 @@ class Program:
         """
         key = (*state, first, last)
         if key not in self._known:
-            self._known[key] = tuple(self._options(state, first, last))
+            self._known[key] = tuple(self._reached([state], -1, first, last))
         return self._known[key]
-
-    def _options(self, state: State, first: bool, last: bool) -> list[Option]:
-        return self._reached([state], -1, first, last)
 
     def _reached(self, stack: list[State], stop: int, first: bool, last: bool) -> list[Option]:
         """The options that the states on a stack lead to, the last state first. The instruction ``stop`` ends a way."""
@@ -363,17 +355,3 @@ class Program:
             inside = sum(map(self._ahead, around.targets)) if around.kind == "permute" else around.low * self._ahead(around.body)
             return inside + self._ahead(around.end)
         return (here.kind == "row") + self._ahead(at + 1)
-
-
-def _least(tree: tuple) -> int:
-    """The fewest rows that a pattern with places takes."""
-    if isinstance(tree, Repeat):
-        return tree.low * _least(tree.item)
-    if isinstance(tree, Within):
-        return _least(tree.item)
-    if tree[0] == "var":
-        return 1
-    if tree[0] == "not":
-        return 0
-    least = [_least(part) for part in tree[1:]]
-    return min(least) if tree[0] == "alt" else sum(least)

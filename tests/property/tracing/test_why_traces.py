@@ -88,7 +88,7 @@ FAULTS = [
     (program.Program, "needed", "- slots[around.slot][0] - 1", "- 1"),
     (program.Program, "_count_ahead", "min(map", "max(map"),
     (program.Program, "_measure", "min(depth, before + 1)", "before + 1"),
-    (program, "_least", "min(least)", "sum(least)"),
+    (program, "least", "min(parts)", "sum(parts)"),
     (runs, "_keep", "(-other.needed, other.count) >= ", "(-other.needed, other.count) > "),
     (runs, "_keep", "(-other.needed, other.count) >= (-end.needed, end.count)", "(other.needed, other.count) >= (end.needed, end.count)"),
     (runs, "_children", "for state in group:", "for state in group[:1]:"),
