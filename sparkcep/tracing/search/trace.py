@@ -674,6 +674,7 @@ class Trace:
         self.matches: list[Match] = []
         self.passed: dict[int, int] = {}
         self.given_up = False
+        self._cost = 0  # of all searches together
         self.shared: dict[tuple[int, int | None], dict] = {}  # see Search.farthest
         self.places_below: dict[Node, int] = {}  # see Search.reached
         self._shared_run = Run(0, 0)
@@ -684,12 +685,9 @@ class Trace:
             self._search_first()
 
     def _search_first(self) -> None:
-        start, cost = self.rows.first, 0
-        while start < self.rows.count and not self.given_up:
-            found = self.search(start, len(self.matches) + 1)
-            cost += found.cost
-            found.effort = found.effort or cost > MOST_TOGETHER * self.max_steps
-            self.given_up = found.effort
+        start = self.rows.first
+        while start < self.rows.count:
+            found = self._search_next(start, len(self.matches) + 1)
             if found.effort:
                 return
             if found.match is None:
@@ -703,23 +701,21 @@ class Trace:
     def _search_all(self) -> None:
         """Searches every row. If matches may not overlap, those that complete first remain."""
         found: list[Match] = []
-        cost = 0
         for start in range(self.rows.first, self.rows.count):
-            search = self.search(start, 0)
-            cost += search.cost
-            search.effort = search.effort or cost > MOST_TOGETHER * self.max_steps
+            search = self._search_next(start, 0)
             if search.effort:
-                self.given_up = True
                 break
             found += search.matches
-        if self.skip[0] == PAST_LAST:
-            if self.given_up:  # a later start row may have a match that completes first
-                found = []
-            at, left, found = 0, found, []
-            while left := [match for match in left if match.start >= at]:
-                found.append(min(left, key=lambda match: match.end))
-                at = found[-1].end
+        if self.skip[0] == PAST_LAST:  # after giving up, a later start row may have a match that completes first
+            found = [] if self.given_up else not_overlapping(found)
         self.number(found)
+
+    def _search_next(self, start: int, number: int) -> Search:
+        """Searches one of all start rows. Gives up if they take too many steps together."""
+        search = self.search(start, number)
+        self._cost += search.cost
+        search.effort = self.given_up = search.effort or self._cost > MOST_TOGETHER * self.max_steps
+        return search
 
     @property
     def decided(self) -> int:
@@ -745,21 +741,20 @@ class Trace:
 
     def truth(self, comparison: int, row: int, run: Run) -> bool | None:
         """The truth of a comparison, perhaps changed."""
-        if self.changed:
-            for at in (row, None):
-                if (comparison, at) in self.changed:
-                    return self.changed[comparison, at]
-        return self.rows.truth(comparison, row, run)
+        changed = self._changed_to(comparison, row)
+        return self.rows.truth(comparison, row, run) if changed is None else changed
+
+    def _changed_to(self, comparison: int, row: int) -> bool | None:
+        """The truth that a comparison is changed to at a row. None if it is not changed there."""
+        return self.changed.get((comparison, row), self.changed.get((comparison, None)))
 
     def _negated_holds(self, variable: int, row: int, run: Run, others: Run) -> bool:
         """Whether the condition of a negated variable is true for a row, given the match and earlier rows of the negated group."""
         logic = self.pattern.conditions.get(variable)
 
         def truth(number: int) -> bool | None:
-            for at in (row, None) if self.changed else ():
-                if (number, at) in self.changed:
-                    return self.changed[number, at]
-            return self.rows.truth_between(number, row, run, others)
+            changed = self._changed_to(number, row)
+            return self.rows.truth_between(number, row, run, others) if changed is None else changed
 
         return logic is None or comparisons.combined(logic, truth) is True
 
@@ -788,3 +783,12 @@ class Trace:
         if row == match.start:
             raise SkipTarget
         return row
+
+
+def not_overlapping(matches: Sequence[Match], at: int = 0) -> list[Match]:
+    """Of all matches that begin at the row ``at`` or later, those that remain if matches may not overlap: they complete first."""
+    found: list[Match] = []
+    while matches := [match for match in matches if match.start >= at]:
+        found.append(min(matches, key=lambda match: match.end))
+        at = found[-1].end
+    return found

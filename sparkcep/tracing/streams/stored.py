@@ -26,7 +26,7 @@ from sparkcep.tracing.search.moves import STRICT
 from sparkcep.tracing.search.negation import negations_of
 from sparkcep.tracing.search.program import Option, Program, State
 from sparkcep.tracing.search.runs import Run
-from sparkcep.tracing.search.trace import Found, Match, Pattern, Trace
+from sparkcep.tracing.search.trace import Found, Match, Pattern, Trace, not_overlapping
 from sparkcep.tracing.search.windows import Windows
 
 
@@ -145,12 +145,8 @@ def _all_from(trace: Trace, first: int, covered: int) -> list[Match]:
         search = trace.search(start, 0)
         trace.given_up = trace.given_up or search.effort
         found += search.matches
-    trace.matches = [match for match in found if match.end > covered]
-    if trace.pattern.skip[0] == PAST_LAST:
-        trace.matches, left = [], [match for match in found if match.start >= covered]
-        while left:
-            trace.matches.append(min(left, key=lambda match: match.end))
-            left = [match for match in left if match.start >= trace.matches[-1].end]
+    is_apart = trace.pattern.skip[0] == PAST_LAST
+    trace.matches = not_overlapping(found, covered) if is_apart else [match for match in found if match.end > covered]
     return trace.matches
 
 

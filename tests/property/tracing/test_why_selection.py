@@ -107,7 +107,7 @@ FAULTS = [
     (trace.Search, "_intervals", "if ends else row", "if False else row"),
     (trace.Search, "_intervals", "if ends or not negation.late", "if True"),
     (trace.Search, "_intervals", "run.before.row, run.row", "run.before.row, run.row - 1"),
-    (trace.Trace, "_search_all", "match.start >= at", "match.start > at"),
+    (trace, "not_overlapping", "match.start >= at", "match.start > at"),
     (negation.Negations, "_found", "range(after + 1, before)", "range(after + 1, before - 1)"),
     (machine.Machine, "value_between", "sorted([*taken, (row, own)])", "sorted(taken)"),
 ]  # fmt: skip

@@ -102,7 +102,7 @@ FAULTS = [
     (trace.Search, "_other", "is not None for state", "is None for state"),
     (trace.Trace, "resumed", "not match.variables or ", ""),
     (trace.Trace, "resumed", "return match.end", "return match.start + 1"),
-    (trace.Trace, "truth", "in (row, None)", "in (row - 1, None)"),
+    (trace.Trace, "_changed_to", "(comparison, row)", "(comparison, row - 1)"),
     (comparisons, "_sets", '(kind == "and") == (True in wanted)', 'kind == "and"'),
     (comparisons, "_sets", "_TURNED[wanted]", "wanted"),
     (comparisons, "combined", "decides = kind == \"or\"", "decides = True"),
