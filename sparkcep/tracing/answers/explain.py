@@ -51,6 +51,7 @@ from sparkcep.tracing.search.trace import (
     Other,
     Search,
     Trace,
+    farthest_of,
 )
 
 MOST_LINES = 40  # of the comparisons of a row
@@ -495,15 +496,9 @@ class _Explainer(Names):
 
     def as_later(self, row: int) -> list[str]:
         """The farthest run of an earlier start row that took the row, or ended at it."""
-        best: tuple[Search, Ended] | None = None
-        for start, search in self.trace.searches.items():
-            if start < row and search.match is None and not search.effort:
-                try:
-                    ended = search.farthest(row) if self.trace.pattern.strategy == STRICT else search.farthest(taking=row)
-                except Effort:
-                    continue
-                if ended is not None and (best is None or ended.rank > best[1].rank):
-                    best = search, ended
+        earlier = (search for start, search in self.trace.searches.items() if start < row)
+        is_strict = self.trace.pattern.strategy == STRICT
+        best = farthest_of(earlier, lambda search: search.farthest(row) if is_strict else search.farthest(taking=row))
         if best is None:
             return self.skipping.refused_later(row)
         search, ended = best

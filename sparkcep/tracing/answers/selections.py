@@ -24,7 +24,7 @@ from sparkcep.tracing.rows.sides import MOST_SIDES, MOST_WAYS, Side, begins_outs
 from sparkcep.tracing.search.moves import ANY, STRICT
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Ended, Node, Run
-from sparkcep.tracing.search.trace import FAILS, MATCHES, OUT_OF_REACH, REFUSED, Decision, Effort, Found, Match, Search, Trace
+from sparkcep.tracing.search.trace import FAILS, MATCHES, OUT_OF_REACH, REFUSED, Decision, Effort, Found, Match, Search, Trace, farthest_of
 
 MOST_MATCHES = 10  # with a row that are listed
 MOST_ROWS = 10  # rows between the first and the last row of a match of ALL MATCHES whose conditions are shown
@@ -140,16 +140,10 @@ class Skipping:
 
     def refused_later(self, row: int) -> list[str]:
         """The farthest run of an earlier start row that could have taken a row, with the conditions that refuse the row."""
-        best: tuple[Search, Ended] | None = None
-        for start, search in self.trace.searches.items() if not self.adjacent else ():
-            if start < row and search.match is None and not search.effort:
-                try:
-                    ended = search.farthest()
-                except Effort:
-                    continue
-                is_best = ended is not None and ended.rows and (best is None or ended.rank > best[1].rank)
-                if ended is not None and is_best and any(row in search.later(node) for node, _ in search.beyond(ended)):
-                    best = search, ended
+        if self.adjacent:
+            return []
+        earlier = (search for start, search in self.trace.searches.items() if start < row)
+        best = farthest_of(earlier, fits=lambda search, ended: bool(ended.rows) and any(row in search.later(node) for node, _ in search.beyond(ended)))
         if best is None:
             return []
         search, ended = best
@@ -400,14 +394,7 @@ class Conjunction:
             writer.reasons.append(Reason("EFFORT", starts.start + 1, starts.start + 1))
             lines.append(f"  side of {name}: its searches take too many steps. Raise spark.sparkcep.why.maxSteps, or add a WINDOW.")
             return False
-        best: tuple[Search, Ended] | None = None
-        for search in searches:
-            try:
-                ended = search.farthest() if search.match is None else None
-            except Effort:
-                continue
-            if ended is not None and (best is None or ended.rank > best[1].rank):
-                best = search, ended
+        best = farthest_of(searches)
         lines.append(f"  side of {name}: no match.")
         if best is not None:
             try:

@@ -8,7 +8,7 @@ condition looks at the match, a state is remembered together with its run; if WI
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -792,3 +792,24 @@ def not_overlapping(matches: Sequence[Match], at: int = 0) -> list[Match]:
         found.append(min(matches, key=lambda match: match.end))
         at = found[-1].end
     return found
+
+
+def farthest_of(
+    searches: Iterable[Search], run_of: Callable[[Search], Ended | None] = Search.farthest, fits: Callable[[Search, Ended], bool] = lambda search, ended: True,
+) -> tuple[Search, Ended] | None:  # fmt: skip
+    """The farthest run of several searches, with its search. None if all are left out.
+
+    Args:
+        searches: the searches. Those with a match are left out, and those that need too many steps.
+        run_of: returns the farthest run of a search.
+        fits: whether a run that is farther than those before it counts.
+    """
+    best: tuple[Search, Ended] | None = None
+    for search in searches:
+        try:
+            ended = run_of(search) if search.match is None and not search.effort else None
+        except Effort:
+            continue
+        if ended is not None and (best is None or ended.rank > best[1].rank) and fits(search, ended):
+            best = search, ended
+    return best
