@@ -17,24 +17,20 @@ from statistics import median
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tree import EventSelection, MatchClause
-from sparkcep.engine.factory import match_table
-from sparkcep.errors import ClauseError, MatchRuntimeError
+from sparkcep.errors import ClauseError
 from sparkcep.plan.build import drafted
-from sparkcep.plan.facts import shown as without_exclusions
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
-from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Window
 from sparkcep.settings import Settings
-from sparkcep.tracing.answers.values import Values
+from sparkcep.tracing.answers.values import Values, counted
 from sparkcep.tracing.conditions.collector import Comparison, is_literal, sides_of
 from sparkcep.tracing.conditions.question import Question
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import NUMBER, engine_plan, matches_of
+from sparkcep.tracing.rows.verify import matches_of
 
 _PART = 0.95  # of the values: so many of them are numbers, or have a unit's digits
 _UNITS = {
@@ -258,22 +254,7 @@ class Hints:
 
     def skipping(self) -> int:
         """ADJACENT: the sample's number of matches under SKIP TILL NEXT MATCH, 0 if the clause cannot have it."""
-        clause = replace(self.question.clause, measures=(), rows="show", selection=EventSelection("NEXT"))
-        try:
-            plan = drafted(clause, settings=self.settings).plan
-        except ClauseError:
-            return 0
-        known = self.plan
-        if (
-            plan.letters != known.letters
-            or not set(plan.inputs) <= set(known.inputs)
-            or not set(plan.ordered_inputs) <= set(known.ordered_inputs)
-        ):
-            return 0
-        try:
-            return sum(_matches(plan, part) for part in self.parts)
-        except MatchRuntimeError:
-            return 0
+        return _count(replace(self.question.clause, selection=EventSelection("NEXT")), self.question, self.parts, self.settings)
 
 
 def _is_number(text: str) -> bool:
@@ -298,16 +279,15 @@ def _distances(values: Sequence[Any]) -> Iterator[Decimal]:
             yield abs(Decimal(str(other)) - Decimal(str(one)))
 
 
-def _matches(plan: Plan, part: FrozenRows) -> int:
-    """The number of matches of a plan in a partition."""
-    found = match_table(replace(engine_plan(plan), pattern=without_exclusions(plan.pattern)), part.table)
-    return pc.count_distinct(found[NUMBER]).as_py()
-
-
-def counted(count: int, what: str) -> str:
-    """A number with its noun."""
-    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
-    return f"{count:,} {what if count == 1 else plural}"
+def _count(clause: MatchClause, question: Question, parts: Sequence[FrozenRows], settings: Settings) -> int:
+    """The number of matches of a changed clause. 0 if it is wrong, needs other columns, or fails for these rows."""
+    known = question.plan
+    try:
+        plan = drafted(replace(clause, measures=(), rows="show"), settings=settings).plan
+        is_known = set(plan.inputs) <= set(known.inputs) and set(plan.ordered_inputs) <= set(known.ordered_inputs)
+        return sum(len(matches_of(plan, part.table)) for part in parts) if is_known and plan.letters == known.letters else 0
+    except ClauseError:
+        return 0
 
 
 # -- without a part of the clause ------------------------------------------------------------------------------------------
@@ -323,27 +303,14 @@ def without(question: Question, parts: Sequence[FrozenRows], settings: Settings)
     """
     clause = question.clause
     anchors = [name for kind, name in ((nodes.Start, "^"), (nodes.End, "$")) if nodes.contains(clause.pattern, kind)]
+    changed: dict[str, MatchClause] = {}
     if anchors:
-        yield from _said(" and ".join(anchors), replace(clause, pattern=_unanchored(clause.pattern)), question, parts, settings)
+        changed[" and ".join(anchors)] = replace(clause, pattern=_unanchored(clause.pattern))
     if clause.window is not None:
-        yield from _said(
-            " ".join(clause.window.span.of(clause.text).split()), replace(clause, window=None), question, parts, settings
-        )
-
-
-def _said(what: str, clause: MatchClause, question: Question, parts: Sequence[FrozenRows], settings: Settings) -> Iterator[str]:
-    try:
-        plan = drafted(replace(clause, measures=(), rows="show"), settings=settings).plan
-        if (
-            set(plan.inputs) <= set(question.plan.inputs)
-            and plan.letters == question.plan.letters
-            and set(plan.ordered_inputs) <= set(question.plan.ordered_inputs)
-        ):
-            count = sum(len(matches_of(plan, part.table)) for part in parts)
-            if count:
-                yield f"Hint: without {what} there would be {count:,} match{'es' if count > 1 else ''}."
-    except (ClauseError, MatchRuntimeError):
-        return  # the changed clause is wrong, or fails for these rows
+        changed[" ".join(clause.window.span.of(clause.text).split())] = replace(clause, window=None)
+    for what, other in changed.items():
+        if count := _count(other, question, parts, settings):
+            yield f"Hint: without {what} there would be {counted(count, 'match')}."
 
 
 def _unanchored(node: nodes.Node) -> nodes.Node:

@@ -15,11 +15,11 @@ from sparkcep.settings import Settings
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import Spot, alone, closest
 from sparkcep.tracing.answers.differs import unconfirmed, untrue
-from sparkcep.tracing.answers.hints import Hints, Totals, counted, without
+from sparkcep.tracing.answers.hints import Hints, Totals, without
 from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.unfinished import unfinished_counts
-from sparkcep.tracing.answers.values import Values, truth
+from sparkcep.tracing.answers.values import Values, counted, truth
 from sparkcep.tracing.conditions.collector import Comparison
 from sparkcep.tracing.conditions.comparisons import combined
 from sparkcep.tracing.conditions.question import Question

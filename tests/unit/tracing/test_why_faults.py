@@ -56,7 +56,7 @@ FAULTS = [
     (_OVERALL, "endings", "None in wholes", "None not in wholes"),
     (_HINTS, "only_case", "counts[0]", "not counts[0]"),
     (_HINTS, "window_units", "usual < size", "usual > size"),
-    (_HINTS, "skipping", "sum(_matches", "not sum(_matches"),
+    (_HINTS, "skipping", "return _count", "return not _count"),
     (_HINTS, "_numbers", "share < _PART", "share > _PART"),
     (_HINTS, "keys", "totals.single >= _PART * totals.partitions", "totals.single > totals.partitions"),
 ]  # fmt: skip
