@@ -23,7 +23,7 @@ from sparkcep.tracing.answers.values import Values, counted, truth
 from sparkcep.tracing.conditions.collector import Comparison
 from sparkcep.tracing.conditions.comparisons import combined
 from sparkcep.tracing.conditions.question import Question
-from sparkcep.tracing.forms.lines import BAR, COUNTER, Line
+from sparkcep.tracing.forms.lines import bars, counters, note_of
 from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.sides import Side, has_sides, sides_of
@@ -37,7 +37,6 @@ NEAR_STEPS = 200_000  # of all start rows
 MOST_COMPARISONS = 60
 MOST_ASKED = 20_000  # states where comparisons that look at the match are counted
 MOST_LATER = 20  # rows after a run whose conditions are looked at
-_BAR = 20
 _ENDS = {"PARTITION_END": "the partition ended", "WINDOW": "WINDOW", "NULL_TIME": "a time was NULL", "GROUP_WINDOW": "WITHIN", "ANCHOR": "an anchor", "NEGATION": "a negation"}
 
 
@@ -55,6 +54,15 @@ def overall(parts: Sequence[FrozenRows], totals: Totals, settings: Settings, *, 
         hints: further hints.
     """
     return _Overall(parts, totals, settings, Values(redact), max_steps).answer(words, hints)
+
+
+def found_line(matches: int, parts: Sequence[FrozenRows], totals: Totals) -> str:
+    """The line with the number of matches in the searched partitions. ``totals``: counts over all rows."""
+    rows = sum(part.count for part in parts)
+    found = f"{counted(matches, 'match') if matches else 'No match'} in {rows:,} rows of {counted(len(parts), 'partition')}."
+    if len(parts) < totals.partitions or rows < totals.rows:
+        found += f" Sample: {len(parts)} of {totals.partitions:,} partitions."
+    return found
 
 
 class _Overall:
@@ -76,7 +84,7 @@ class _Overall:
         if any(side.differences() for part in sides for side in part):
             return unconfirmed(self.parts[0], words)
         self.matches = sum(len(part.matches()) for part in self.parts)
-        lines, rows = [self.first(), *self.counters()], sum(part.count for part in self.parts)
+        lines, rows = [found_line(self.matches, self.parts, self.totals), *self.counters()], sum(part.count for part in self.parts)
         if sides[0]:
             lines.append("Each side of & by itself:")
         for number, side in enumerate(sides[0]):
@@ -107,7 +115,8 @@ class _Overall:
         hints, near = [*found.found(), *more], self.near()
         hints += [] if self.matches or self.given_up else without(self.question, self.parts, self.settings)
         reached = tuple(self.reached())
-        lines = [self.first(), *self.effort(), *self.counters(), *self.funnel(reached)]
+        lines = [found_line(self.matches, self.parts, self.totals), *self.effort(), *self.counters()]
+        lines += [f"How far the runs of {counted(self.followed, 'start row')} got:", *bars(reached, self.followed)]
         if ends:
             lines.append("They ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
         if self.question.unfinished is not None and self.question.unfinished.unfinished is not None:
@@ -126,13 +135,6 @@ class _Overall:
 
     # -- parts of the answer ----------------------------------------------------------------------------------
 
-    def first(self) -> str:
-        rows = sum(part.count for part in self.parts)
-        found = f"{counted(self.matches, 'match') if self.matches else 'No match'} in {rows:,} rows of {counted(len(self.parts), 'partition')}."
-        if len(self.parts) < self.totals.partitions or rows < self.totals.rows:
-            found += f" Sample: {len(self.parts)} of {self.totals.partitions:,} partitions."
-        return found
-
     def effort(self) -> Iterator[str]:
         """The line which says that not all start rows were searched."""
         if self.given_up:
@@ -140,8 +142,6 @@ class _Overall:
 
     def counters(self) -> Iterator[str]:
         listed = self.question.comparisons[:MOST_COMPARISONS]
-        if not listed:
-            return
         of_match = self.asked([comparison for comparison in listed if comparison.number not in self.totals.truths])
         taken = set(self.traces[0].pattern.program.places)
         rows = []
@@ -151,20 +151,11 @@ class _Overall:
             if known is None and (self.sides is not None or comparison.variable not in taken):
                 continue  # the finished match judges it
             counts = known or of_match[comparison.number]
-            note = "" if known else "looks at the match: counted where it was asked"
-            if known and self.totals.rows:
-                true, false, null = known
-                note = "NULL for all rows" if null == self.totals.rows else "never true" if not true else "always true" if true == self.totals.rows else ""
+            note = note_of(known, self.totals.rows) if known else "looks at the match: counted where it was asked"
             name = self.question.name(comparison.variable) if comparison.variable != before else ""
             before = comparison.variable
             rows.append((name, comparison.text, *map(str, counts), note))
-        if not rows:
-            return
-        widths = [max([len(row[i]) for row in rows] + [len(head)]) for i, head in enumerate(("", "", "true", "false", "NULL"))]
-        yield "Conditions, over all rows:"
-        for row in [("", "", "true", "false", "NULL", ""), *rows]:
-            text = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
-            yield text if row[2] == "true" else Line.of(text, COUNTER, row, marked=row[5] in ("never true", "NULL for all rows"))
+        return counters("Conditions, over all rows:", rows)
 
     def asked(self, listed: Sequence[Comparison]) -> dict[int, tuple[int, int, int]]:
         """How often comparisons that look at the match were true, false and NULL where the searches asked them.
@@ -215,14 +206,6 @@ class _Overall:
         for place in sorted(range(len(counts)), key=lambda place: (program.depths[place], place)):
             yield self.question.name(program.places[place]), counts[place]
         yield "a match", done
-
-    def funnel(self, reached: Sequence[tuple[str, int]]) -> Iterator[str]:
-        starts = self.followed
-        yield f"How far the runs of {counted(starts, 'start row')} got:"
-        width = max(len(name) for name, _ in reached)
-        for name, count in reached:
-            share = count / max(1, starts)
-            yield Line.of(f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * share)}".rstrip(), BAR, (name, f"{count:,}"), share=share)
 
     def endings(self) -> tuple[Counter[str], Counter[tuple[int, bool]]]:
         """Why farthest runs ended, and for each change that would let one go on the number of start rows."""

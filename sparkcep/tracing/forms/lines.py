@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 COMPARISON, COUNTER, BAR = "comparison", "counter", "bar"
+_NULL, _NEVER = "NULL for all rows", "never true"  # notes of counters that a page highlights
+_HEADS = ("", "", "true", "false", "NULL", "")
+_LONGEST_BAR = 20
 
 
 class Line(str):
@@ -43,3 +46,35 @@ def indented(line: str) -> str:
     if not isinstance(line, Line):
         return text
     return Line.of(text, line.kind, line.cells, marked=line.marked, share=line.share, row=line.row, role=line.role)
+
+
+def counters(title: str, rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """A table of comparisons, with the cells of each. There is none without rows."""
+    if not rows:
+        return
+    yield title
+    listed = [_HEADS, *rows]
+    widths = [max(len(row[i]) for row in listed) for i in range(5)]
+    for i, row in enumerate(listed):
+        text = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
+        yield Line.of(text, COUNTER, row, marked=row[5] in (_NULL, _NEVER)) if i else text
+
+
+def note_of(counts: tuple[int, int, int], rows: int) -> str:
+    """The note about a comparison that is as often true, false and NULL, over all rows."""
+    true, _, null = counts
+    if not rows:
+        return ""
+    if null == rows:
+        return _NULL
+    if not true:
+        return _NEVER
+    return "always true" if true == rows else ""
+
+
+def bars(counts: Sequence[tuple[str, int]], whole: int) -> Iterator[str]:
+    """A bar for each name with its number. ``whole``: the number whose bar is the longest."""
+    width = max(len(name) for name, _ in counts)
+    for name, count in counts:
+        share = count / max(1, whole)
+        yield Line.of(f"  {name:<{width}}  {count:>4}  {'#' * round(_LONGEST_BAR * share)}".rstrip(), BAR, (name, f"{count:,}"), share=share)

@@ -16,13 +16,14 @@ from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
-from sparkcep.tracing.answers.overall import Totals
+from sparkcep.tracing.answers.hints import Totals
+from sparkcep.tracing.answers.overall import found_line
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, and_more, counted, no_match, row_spans, truth
 from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY
-from sparkcep.tracing.forms.lines import BAR, COMPARISON, COUNTER, Line
+from sparkcep.tracing.forms.lines import COMPARISON, Line, bars, counters, note_of
 from sparkcep.tracing.kinds.arcs import arc_name
 from sparkcep.tracing.kinds.computations import Computation, Computations, Found
 from sparkcep.tracing.kinds.names import ListedNames
@@ -30,7 +31,6 @@ from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 3  # matches, and computations with equal rows
 UNKNOWN = object()  # a value that was not computed
-_BAR = 20
 
 
 def explain_automaton(rows: FrozenRows, asked: Asked, *, redact: str) -> Why:
@@ -314,10 +314,7 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
     found = [Computations.of(question, part.table) for part in parts]
     if not all(one.right for one in found):
         return unconfirmed(parts[0], words)
-    rows, matches = sum(part.count for part in parts), sum(len(one.matches) for one in found)
-    first = f"{counted(matches, 'match') if matches else 'No match'} in {rows:,} rows of {counted(len(parts), 'partition')}."
-    if len(parts) < totals.partitions or rows < totals.rows:
-        first += f" Sample: {len(parts)} of {totals.partitions:,} partitions."
+    rows = sum(part.count for part in parts)
     reached: Counter[int] = Counter()
     ends: Counter[str] = Counter()
     for part, one in zip(parts, found, strict=True):
@@ -330,11 +327,8 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
     starts = sum(len({match.first for match in one.matches}) for one in found)
     funnel = [(automaton.states[state], reached[state]) for state in range(len(automaton.states)) if reached[state] or state != automaton.start]
     funnel.append(("a match", starts))
-    lines = [first, *_counters(parts, totals), f"States that the computations of {counted(rows, 'first row')} reached:"]
-    width = max(len(name) for name, _ in funnel)
-    for name, count in funnel:
-        share = count / max(1, rows)
-        lines.append(Line.of(f"  {name:<{width}}  {count:>4}  {'#' * round(_BAR * share)}".rstrip(), BAR, (name, f"{count:,}"), share=share))
+    lines = [found_line(sum(len(one.matches) for one in found), parts, totals), *_counters(parts, totals)]
+    lines += [f"States that the computations of {counted(rows, 'first row')} reached:", *bars(funnel, rows)]
     if ends:
         lines.append("Others ended because " + ", ".join(f"{why} ({count})" for why, count in ends.most_common()) + ".")
     return Why(dict(words), True, lines[0], funnel=tuple(funnel), hints=tuple(hints), lines=(*lines, *hints))
@@ -356,14 +350,7 @@ def _counters(parts: Sequence[FrozenRows], totals: Totals) -> Iterator[str]:
         known = totals.truths.get(comparison.number)
         if known is None:
             continue
-        true, false, null = known
-        note = "" if not totals.rows else "NULL for all rows" if null == totals.rows else "never true" if not true else "always true" if true == totals.rows else ""
+        note = note_of(known, totals.rows)
         rows.append((arc_name(question, comparison.variable) if comparison.variable != before else "", comparison.text, *map(str, known), note))
         before = comparison.variable
-    if not rows:
-        return
-    widths = [max([len(row[i]) for row in rows] + [len(head)]) for i, head in enumerate(("", "", "true", "false", "NULL"))]
-    yield "Comparisons of the row, over all rows:"
-    for row in [("", "", "true", "false", "NULL", ""), *rows]:
-        text = f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}  {row[5]}".rstrip()
-        yield text if row[2] == "true" else Line.of(text, COUNTER, row, marked=row[5] in ("never true", "NULL for all rows"))
+    return counters("Comparisons of the row, over all rows:", rows)

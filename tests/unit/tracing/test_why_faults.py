@@ -52,7 +52,7 @@ FAULTS = [
     (near, "_ways", "elif way.error is None", "elif way.error is not None"),
     (_OVERALL, "culprits", "-one[0], -one[1]", "one[0], one[1]"),
     (_OVERALL, "reached", "places >> place & 1", "places >> place"),
-    (_OVERALL, "counters", "not true", "true"),
+    (overall, "note_of", "not true", "true"),
     (_OVERALL, "endings", "None in wholes", "None not in wholes"),
     (_HINTS, "only_case", "counts[0]", "not counts[0]"),
     (_HINTS, "window_units", "usual < size", "usual > size"),
