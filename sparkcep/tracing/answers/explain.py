@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
@@ -27,7 +28,7 @@ from sparkcep.tracing.answers.values import Names, Values, no_match, row_spans, 
 from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.forms.lines import COMPARISON, Line
-from sparkcep.tracing.forms.timelines import Pictured, Timelines, rows_of
+from sparkcep.tracing.forms.timelines import Pictured, Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged, shown_column
 from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
 from sparkcep.tracing.rows.sides import has_sides
@@ -191,23 +192,19 @@ class _Explainer(Names):
         if not shown or not self.plan.order:
             return []
         columns = [self.rows.column(item.column) for item in self.plan.order]
-        keys = {row: [column[row] for column in columns] for row in range(max(min(shown) - 1, self.rows.first), min(max(shown) + 2, self.rows.count))}
-        found, first = [], min(keys)
-        last = max(keys)
-        while first < last:
-            end = first
-            while end < last and keys[end + 1] == keys[first]:
-                end += 1
-            if end > first:
-                key = f"{self.plan.order[0].name} {self.values.text(keys[first][0], quoted=False)}"
-                found.append(f"Hint: rows {first + 1}-{end + 1} are equal in ORDER BY ({key}), so their order depends on chance.")
-            first = end + 1
+        around = range(max(min(shown) - 1, self.rows.first), min(max(shown) + 2, self.rows.count))
+        found = []
+        for keys, equal in groupby(around, key=lambda row: [column[row] for column in columns]):
+            rows = list(equal)
+            if len(rows) > 1:
+                key = f"{self.plan.order[0].name} {self.values.text(keys[0], quoted=False)}"
+                found.append(f"Hint: {row_spans(rows)} are equal in ORDER BY ({key}), so their order depends on chance.")
         return found
 
     def _why(self, verified: bool, lines: list[str]) -> Why:
         hints = [*self.null_keys(), *self.ties()] if verified else []
         if not self.rows.is_whole:
-            span = self.span(self.rows.first, self.rows.count - 1)
+            span = row_spans(range(self.rows.first, self.rows.count))
             hints.append(
                 f"Hint: the partition has {self.rows.size:,} rows. Only {span} were traced, those within one WINDOW, and matches are numbered among them."
             )
@@ -225,7 +222,7 @@ class _Explainer(Names):
         ended: int | None = None
         refused: dict[int, str] = {}
         if number is None and run is None and row is not None:
-            run = next((match for match in self.trace.matches if row in rows_of(match)), None)
+            run = next((match for match in self.trace.matches if row in match.rows), None)
         if number is not None and not self._is_untraced(number):
             run = self.trace.matches[number - 1]
             ended = run.end
@@ -248,9 +245,6 @@ class _Explainer(Names):
         return number
 
     # -- names ----------------------------------------------------------------------------------------------
-
-    def span(self, first: int, last: int) -> str:
-        return f"row {first + 1}" if first == last else f"rows {first + 1}-{last + 1}"
 
     def which(self, option: Option) -> str:
         """An option, with the number of its place if its variable has several."""

@@ -8,6 +8,7 @@ explained by itself, then the rows that fit all sides. The trace of a side is ve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from sparkcep.clause.tree import PAST_LAST
@@ -126,8 +127,7 @@ class Skipping:
         writer, found = self.writer, search.violation(node, option, row)
         if found is None:
             return []
-        first, last = found.after + 2, found.before
-        where = f"row {first}" if first == last else f"rows {first}-{last}"
+        where = row_spans(range(found.after + 1, found.before))
         lines = [f"{head} {found.negation.text} looks at {where} and forbids {row_spans(found.taken.rows)}:"]
         before = Run(found.taken.start, found.taken.number)
         for one in found.taken.taken():
@@ -221,8 +221,7 @@ class Skipping:
             return None
         writer, search = self.writer, self.trace.searches[match.start]
         node = search.path[-1][0]
-        ended = writer.end_of(match)
-        ended = Ended(ended.start, ended.number, ended.places, ended.variables, ended.rows, (node.state,), 0, 0)
+        ended = replace(writer.end_of(match), states=(node.state,))
         spot = next(spot for spot in closest(writer.rows, search, ended) if spot.variable == variable)
         writer.reasons.append(writer.of_condition(variable, ended, spot.row))
         text = f"{writer.question.name(variable)} comes first, refused by {counted(spot.refused, 'row')}, {'here' if spot.refused == 1 else 'closest'} {writer.row(spot.row)}"

@@ -66,12 +66,8 @@ class Timelines:
             lines: the lines of its answer. Their comparisons become the marks of refused rows.
         """
         run = shown.run
-        rows = () if run is None else rows_of(run)
-        around = [
-            *rows,
-            *(row for row in (shown.ended, shown.asked) if row is not None),
-            *(rows_of(shown.lost) if shown.lost else ()),
-        ]
+        rows = () if run is None else run.rows
+        around = [*rows, *(row for row in (shown.ended, shown.asked) if row is not None), *(shown.lost.rows if shown.lost else ())]
         listed = chosen(around, self.rows.count, asked=shown.asked, first=self.rows.first)
         bars, left_out = self._bars(listed, run if isinstance(run, Match) else None)
         return Timeline(
@@ -135,7 +131,7 @@ class Timelines:
                 words.setdefault((line.cells[0], line.row), []).append(line)
         run = shown.run
         taken: dict[int, set[int]] = {}
-        for row, place in zip(rows_of(run), run.places, strict=True) if run is not None else ():
+        for row, place in zip(run.rows, run.places, strict=True) if run is not None else ():
             taken.setdefault(place, set()).add(row + 1)
         for place, variable in enumerate(places):
             name, marks = self.question.name(variable), {}
@@ -158,7 +154,7 @@ class Timelines:
     def _bar(self, name: str, match: Match, listed: Sequence[int]) -> Bar:
         """The rows of a match that are shown."""
         shown = set(listed)
-        taken = zip(rows_of(match), match.variables, strict=True)
+        taken = zip(match.rows, match.variables, strict=True)
         return Bar(name, {row + 1: self.question.name(variable) for row, variable in taken if row in shown})
 
     def _bars(self, listed: Sequence[int], without: Match | None) -> tuple[tuple[Bar, ...], int]:
@@ -170,11 +166,6 @@ class Timelines:
             and (bar := self._bar(f"match {match.number}", match, listed)).labels
         ]
         return tuple(found[:MOST_BARS]), max(0, len(found) - MOST_BARS)
-
-
-def rows_of(run: Ended | Match) -> Sequence[int]:
-    """The rows of a run, or of a match."""
-    return run.rows
 
 
 def _of_one_day(name: str, texts: list[str | None]) -> tuple[str, list[str | None]]:

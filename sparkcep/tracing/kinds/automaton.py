@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW, Arc
@@ -124,14 +125,9 @@ class _Explainer:
         return [f"Match {number} takes {self.span(match)} and passes over the row.{more}" for number, match in found[:1]]
 
     def path(self, one: Computation) -> str:
-        """The arcs of a computation; more than three equal ones as a number."""
-        found: list[tuple[str, int]] = []
-        for arc in one.arcs:
-            name = arc_name(self.question, arc) if arc is not None else "?"
-            if found and found[-1][0] == name:
-                found[-1] = (name, found[-1][1] + 1)
-            else:
-                found.append((name, 1))
+        """The arcs of a computation, equal neighbours with their number."""
+        names = [arc_name(self.question, arc) if arc is not None else "?" for arc in one.arcs]
+        found = [(name, len(list(equal))) for name, equal in groupby(names)]
         return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in found)
 
     # -- a row ----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ A change is verified in the same way: the engine searches with each comparison a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -61,11 +61,6 @@ def matches_in(plan: Plan, tables: Iterable[pa.Table]) -> list[Found]:
 def traced(trace: Trace) -> list[Found]:
     """The matches of a trace, in order."""
     return [match.found for match in trace.matches]
-
-
-def verify(plan: Plan, frozen: pa.Table, trace: Trace) -> list[Difference]:
-    """The matches that only the trace or only the engine has. Empty if the trace is right."""
-    return compared(trace, matches_of(plan, frozen))
 
 
 def compared(trace: Trace, engine: Sequence[Found]) -> list[Difference]:
@@ -133,11 +128,7 @@ def _tree(question: Question, logic: Logic, changed: Changed, number: int | None
             if comparison == logic[1]:
                 tree = _LITERALS[truth] if row is None else ("call", "if", Here("col", f"__at{comparison}"), _LITERALS[truth], tree)
         return tree
-    return ("call", "if" if logic[0] == "choice" else logic[0], *_parts(question, logic, changed, number))
-
-
-def _parts(question: Question, logic: Logic, changed: Changed, number: int | None) -> Iterator[tuple]:
-    return (_tree(question, part, changed, number) for part in logic[1:])
+    return ("call", "if" if logic[0] == "choice" else logic[0], *(_tree(question, part, changed, number) for part in logic[1:]))
 
 
 def _numbered(tree: tuple, number: int | None) -> tuple:

@@ -427,12 +427,9 @@ class _Explained:
         """The names of variables; more than three equal ones as a number."""
         return labels([self.name(variable) for variable in variables])
 
-    def span(self, first: int, last: int) -> str:
-        return f"row {first + 1}" if first == last else f"rows {first + 1}-{last + 1}"
-
     def rows(self, first: int, last: int) -> str:
         """Rows at the beginning of a sentence, with their times."""
-        text, times = self.span(first, last).capitalize(), [self._time_of(first), self._time_of(last)]
+        text, times = row_spans(range(first, last + 1)).capitalize(), [self._time_of(first), self._time_of(last)]
         if None in times:
             return text
         shown = [self.time(at) for at in times if at is not None]

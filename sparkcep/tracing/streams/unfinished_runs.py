@@ -6,6 +6,7 @@ a watermark. Explanations of a clause with SHOW UNFINISHED MATCHES name what it 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
@@ -108,15 +109,8 @@ class KeyRuns:
 
         Such a watermark releases a row, or ends a window or the session.
         """
-        tried = self._moments
-        low, high = 0, len(tried)
-        while low < high:
-            middle = (low + high) // 2
-            if self.undecided(tried[middle]) > start:
-                high = middle
-            else:
-                low = middle + 1
-        return tried[low] if low < len(tried) else None
+        at = bisect_right(self._moments, start, key=self.undecided)
+        return self._moments[at] if at < len(self._moments) else None
 
     def undecided(self, watermark: int) -> int:
         """The first start row that is undecided at a watermark. Without one, the number of rows that it has released."""

@@ -32,7 +32,7 @@ FAULTS = [
     (_EXPLAINER, "_decision", "REFUSED and other.preferred", "REFUSED and not other.preferred"),
     (_EXPLAINER, "condition", "not is_conjunction(logic)", "is_conjunction(logic)"),
     (_EXPLAINER, "condition", "len(changes) == 1", "len(changes) == 2"),
-    (_EXPLAINER, "ties", "keys[end + 1] == keys[first]", "keys[end + 1] != keys[first]"),
+    (_EXPLAINER, "ties", "len(rows) > 1", "len(rows) < 2"),
     (_EXPLAINER, "_lost_to", "self.trace.resumed(self.trace.matches[number - 1]) + 1", "self.trace.resumed(self.trace.matches[number - 1])"),
     (lost, "lost", "row in match.rows and variable", "row in match.rows[:1] and variable"),
     (windows.Windows, "refused", "row < self.ends[window][first]", "row <= self.ends[window][first]"),
