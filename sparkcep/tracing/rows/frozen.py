@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,26 @@ def shown_column(number: int) -> str:
     return f"__s{number}"
 
 
-class FrozenRows:
+class _Values(ABC):
+    """Truths of a question's comparisons, from the values at a row that comes after a run."""
+
+    question: Question
+
+    @abstractmethod
+    def value(self, number: int, row: int, run: Run) -> Any:
+        """A value at a row, :class:`Failed` if it cannot be computed."""
+
+    def shown_truth(self, comparison: int, row: int, run: Run) -> bool | Failed | None:
+        """The truth to show. :class:`Failed` if it cannot be computed, such as one that an AND guards."""
+        return self.value(self.question.comparisons[comparison].truth, row, run)
+
+    def known_truth(self, comparison: int, row: int, run: Run) -> bool | None:
+        """The truth to reason with. A comparison that cannot be computed is not known, like NULL."""
+        found = self.shown_truth(comparison, row, run)
+        return None if isinstance(found, Failed) else found
+
+
+class FrozenRows(_Values):
     """The rows of a partition, in their order, with the values of a question's comparisons.
 
     Attributes:
@@ -77,15 +97,6 @@ class FrozenRows:
         value = self.question.values[number]
         return self.column(value.column)[row] if value.column else self.machine.value(value.probe, row, run)
 
-    def shown_truth(self, comparison: int, row: int, run: Run) -> bool | Failed | None:
-        """The truth to show. :class:`Failed` if it cannot be computed, such as one that an AND guards."""
-        return self.value(self.question.comparisons[comparison].truth, row, run)
-
-    def known_truth(self, comparison: int, row: int, run: Run) -> bool | None:
-        """The truth to reason with. A comparison that cannot be computed is not known, like NULL."""
-        found = self.shown_truth(comparison, row, run)
-        return None if isinstance(found, Failed) else found
-
     def truth_between(self, comparison: int, row: int, run: Run, others: Run) -> bool | None:
         """Whether a comparison of a negated variable holds at a row, given a finished match and the earlier rows of the group."""
         return self.value_between(self.question.comparisons[comparison].truth, row, run, others)
@@ -94,10 +105,6 @@ class FrozenRows:
         """A value of a negated variable's condition at a row, given a finished match and the earlier rows of the group."""
         value = self.question.values[number]
         return self.column(value.column)[row] if value.column else self.machine.value_between(value.probe, row, run, others)
-
-    def sides(self, comparison: int, row: int, run: Run) -> tuple[Any, ...]:
-        """The values of a comparison's sides; :class:`Failed` for a side that cannot be computed."""
-        return tuple(self.value(number, row, run) for number in self.question.comparisons[comparison].sides)
 
     def value(self, number: int, row: int, run: Run) -> Any:
         """A value at a row that comes after the run."""
@@ -147,8 +154,8 @@ class FrozenRows:
         )  # fmt: skip
 
 
-class Judged:
-    """The values of a negated variable's conditions, judged by a finished match.
+class Judged(_Values):
+    """The values of a negated variable's conditions, judged by a finished match. The run of a question is not looked at.
 
     Attributes:
         question: the clause.
@@ -159,25 +166,12 @@ class Judged:
         self.rows, self.run, self.others = rows, run, others
         self.question, self.count = rows.question, rows.count
 
-    def truth(self, comparison: int, row: int, run: Run) -> bool | None:
-        """Whether a comparison holds at a row. ``run`` is not looked at."""
-        return self.rows.truth_between(comparison, row, self.run, self.others)
-
-    def shown_truth(self, comparison: int, row: int, run: Run) -> bool | Failed | None:
-        """The truth to show. ``run`` is not looked at."""
-        return self.value(self.question.comparisons[comparison].truth, row, run)
-
-    def known_truth(self, comparison: int, row: int, run: Run) -> bool | None:
-        """The truth to reason with. A comparison that cannot be computed is not known, like NULL."""
-        found = self.shown_truth(comparison, row, run)
-        return None if isinstance(found, Failed) else found
-
     def seen(self, variable: int, row: int, run: Run) -> Run:
-        """The rows that a condition sees at a row, with this row. ``run`` is not looked at."""
+        """The rows that a condition sees at a row, with this row."""
         return Run.joined(self.run.number, [*judging(self.run, self.others, variable, row), (row, variable)])
 
     def value(self, number: int, row: int, run: Run) -> Any:
-        """A value at a row. ``run`` is not looked at."""
+        """A value at a row."""
         try:
             return self.rows.value_between(number, row, self.run, self.others)
         except MatchRuntimeError as error:

@@ -18,7 +18,7 @@ from sparkcep.errors import MatchRuntimeError
 from sparkcep.tracing.conditions.comparisons import combined, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import ROW, Question, question_of
 from sparkcep.tracing.rows.frozen import FrozenRows
-from sparkcep.tracing.rows.verify import changed_matches, verify
+from sparkcep.tracing.rows.verify import changed_matches, compared
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import Effort, Search, SkipTarget, Trace
@@ -115,7 +115,7 @@ class Case:
             return True
         trace = Trace(self.pattern, self.frozen)
         assert [(m.start, m.labels) for m in wanted] == [(m.start, self.named(m.variables)) for m in trace.matches]
-        assert verify(self.question.plan, self.frozen.table, trace) == []
+        assert compared(trace, self.frozen.matches()) == []
         self.counts["matches"] += len(wanted)
         assert [d for d in self.pattern.program.depths] == list(depths(clause.pattern).values())
         for search in trace.searches.values():
@@ -206,7 +206,7 @@ class Case:
         """The sides of a comparison of two values."""
         if atom[0] in ("=", "<>", "<", "<=", ">", ">="):
             wanted = [expr.evaluate(side, context) for side in atom[1:] if side[0] != "lit"]
-            found = self.frozen.sides(number, row, run)
+            found = [self.frozen.value(side, row, run) for side in self.question.comparisons[number].sides]
             assert [float(v) if isinstance(v, float) else v for v in found] == wanted, (atom, found, wanted)
             self.counts["sides"] += len(wanted)
 
