@@ -123,7 +123,7 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dict[int, int]:
+def matching(tokens: Sequence[Token], opening: str = "(", closing: str = ")") -> dict[int, int]:
     """Maps the index of each opening bracket to that of its closing bracket."""
     out, stack = {}, []
     for i, t in enumerate(tokens):
@@ -132,6 +132,14 @@ def matching(tokens: list[Token], opening: str = "(", closing: str = ")") -> dic
         elif t.kind == OP and t.text == closing and stack:
             out[stack.pop()] = i
     return out
+
+
+def outside(tokens: Sequence[Token]) -> Iterator[int]:
+    """The indexes of the tokens outside of parentheses, and of the parentheses that open there."""
+    close, i = matching(tokens), 0
+    while i < len(tokens):
+        yield i
+        i = close.get(i, i) + 1
 
 
 def one_line(text: str) -> str:

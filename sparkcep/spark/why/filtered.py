@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from sparkcep.clause.expressions import Expr, render
 from sparkcep.clause.parser import parse_clause
-from sparkcep.clause.tokens import END, QUOTED, WORD, Token, matching, name_of, tokenize
+from sparkcep.clause.tokens import END, QUOTED, WORD, Token, matching, name_of, outside, tokenize
 from sparkcep.errors import ClauseError, position
 from sparkcep.spark.why.partition import Run
 from sparkcep.spark.why.statement import Input
@@ -105,7 +105,7 @@ def _inner(source: str, names: str, view: Callable[[str], str]) -> _Query | None
     inner = [token for token in tokenize(text) if token.kind != END]
     if not inner or inner[0].upper != "SELECT":
         return None
-    words = list(_outside(inner))
+    words = [i for i in outside(inner) if inner[i].kind == WORD]
     if any(inner[i].upper in _STOPS for i in words):
         return None
     begin = next((i for i in words if inner[i].upper == "FROM"), None)
@@ -113,7 +113,7 @@ def _inner(source: str, names: str, view: Callable[[str], str]) -> _Query | None
         return None
     end = next((i for i in words if i > begin and inner[i].upper in _ENDS), len(inner))
     where = next((i for i in words if begin < i < end and inner[i].upper == "WHERE"), end)
-    if where == begin + 1 or any(inner[i].text == "," for i in _outside(inner, words=False) if begin < i < where):
+    if where == begin + 1 or any(inner[i].text == "," for i in outside(inner) if begin < i < where):
         return None
     condition = text[inner[where + 1].start : inner[end - 1].end] if where < end - 1 else ""
     named = dict(_named(text, inner[1:begin]))
@@ -128,20 +128,11 @@ def _is_alias(tokens: list[Token]) -> bool:
 
 def _named(text: str, tokens: list[Token]) -> Iterator[tuple[str, str]]:
     """The columns of a SELECT that have another name than in the table, or are computed: name in lower case, and expression."""
-    commas = [i for i in _outside(tokens, words=False) if tokens[i].text == ","]
+    commas = [i for i in outside(tokens) if tokens[i].text == ","]
     for start, end in zip([0, *(i + 1 for i in commas)], [*commas, len(tokens)], strict=True):
         item = tokens[start:end]
         if len(item) > 2 and item[-2].upper == "AS":
             yield name_of(item[-1]).lower(), text[item[0].start : item[-3].end]
-
-
-def _outside(tokens: list[Token], *, words: bool = True) -> Iterator[int]:
-    """The indexes of tokens outside of parentheses."""
-    close, i = matching(tokens), 0
-    while i < len(tokens):
-        if not words or tokens[i].kind == WORD:
-            yield i
-        i = close.get(i, i) + 1
 
 
 def _definitions(names: str) -> Iterator[tuple[str, str]]:

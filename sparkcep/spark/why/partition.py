@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkcep.clause.parser import parse_key
-from sparkcep.clause.tokens import QUOTED, WORD, matching, name_of, tokenize
+from sparkcep.clause.tokens import QUOTED, WORD, name_of, outside, tokenize
 from sparkcep.clause.tree import NEXT_ROW
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.extend.unfinished import CLOCK, clock_text
@@ -177,11 +177,8 @@ def joined(source: str, chosen: str, equal: str) -> str:
         equal: the condition that a row of the input is of such a partition.
     """
     tokens = tokenize(source)
-    close, i = matching(tokens), 0
-    while i < len(tokens):
-        if tokens[i].upper == "LATERAL" and tokens[i + 1].upper == "VIEW":  # no join may follow it
-            return f"{chosen}, {source} WHERE {equal}"
-        i = close.get(i, i) + 1
+    if any(tokens[i].upper == "LATERAL" and tokens[i + 1].upper == "VIEW" for i in outside(tokens)):  # no join may follow it
+        return f"{chosen}, {source} WHERE {equal}"
     return f"{source} LEFT SEMI JOIN {chosen} ON {equal}"
 
 

@@ -19,7 +19,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from sparkcep.clause.tokens import quote
 from sparkcep.columns.comparable import comparable
@@ -147,12 +147,8 @@ class _Reader:
     def row_type(self, values: StructType) -> StructType:
         """The type of :meth:`rows`. ``values``: the type of the key's values."""
         stored = from_arrow_schema(pa.schema([pa.field(name, self.schema.field(column).type) for name, column in self.names.items()]))
-        out = StructType()
-        for name, field in zip(self.keys, values.fields, strict=True):
-            out = out.add(name, field.dataType)
-        for field in stored.fields:
-            out = out.add(field.name, field.dataType)
-        return out.add(_ID, "string").add(_ROW, "long")
+        keys = (StructField(name, field.dataType) for name, field in zip(self.keys, values.fields, strict=True))
+        return StructType([*keys, *stored.fields]).add(_ID, "string").add(_ROW, "long")
 
 
 def _id(key: bytes, state: bytes) -> str:
