@@ -237,19 +237,17 @@ class _Run:
             return ""
 
     def _drawn(self, frame: DataFrame, item: Rewritten, roles: _Roles) -> str:
-        if importlib.util.find_spec("matplotlib") is None:
-            raise _NoPicture("matplotlib is not installed (pip install 'sparkcep[demo]')")
-        if not roles.order:
-            raise _NoPicture("it needs an ORDER BY that begins with a column")
-        if item.plan.partition and not roles.keys:
-            raise _NoPicture("the columns of PARTITION BY are not all in the result, or are expressions")
         spans = roles.one_row
-        if spans and not roles.only_matches:
-            raise _NoPicture("the rows of the result are not matches alone")
-        if spans and not (roles.start and roles.end):
-            raise _NoPicture(f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})")
-        if not spans and not (roles.match and roles.variable):
-            raise _NoPicture("with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()")
+        for applies, why in (
+            (importlib.util.find_spec("matplotlib") is None, "matplotlib is not installed (pip install 'sparkcep[demo]')"),
+            (not roles.order, "it needs an ORDER BY that begins with a column"),
+            (item.plan.partition and not roles.keys, "the columns of PARTITION BY are not all in the result, or are expressions"),
+            (spans and not roles.only_matches, "the rows of the result are not matches alone"),
+            (spans and not (roles.start and roles.end), f"with ONE ROW PER MATCH it needs measures FIRST({roles.order}) and LAST({roles.order})"),
+            (not spans and not (roles.match and roles.variable), "with ALL ROWS PER MATCH it needs measures MATCH_NUMBER() and CLASSIFIER()"),
+        ):  # fmt: skip
+            if applies:
+                raise _NoPicture(why)
         source = self._series(item) if spans else frame
         y = _measured(source, item.plan, roles)
         rows = _of_partitions(source, frame, roles)

@@ -114,13 +114,11 @@ class _Report:
     def _counts(self, ran: list[Any]) -> list[tuple[str, object]]:
         state = "runs" if self.query.isActive else "failed" if self.query.exception() else "ended"
         found: list[tuple[str, object]] = [("query", self.query.name or str(self.query.id)), ("state", f"{state}: {self.query.status['message']}")]
-        if not ran:
-            return [*found, ("watermark", self._watermark(ran) or "none yet")]
-        last = ran[-1]
-        found += [("recent micro-batches", len(ran)), ("rows in, in these", sum(p.numInputRows for p in ran))]
-        found += [(f"{name}, in these", sum(_sum(p, figure) for p in ran)) for name, figure in (("matches", "matches"), ("rows whose time is NULL", "rowsWithoutTime"))]
-        found += [("late rows, in these", sum(_sum(p, "lateRows") for p in ran)), ("last micro-batch", last["batchId"])]
-        found += [(name, _sum(last, figure)) for name, figure in _NOW]
+        if ran:
+            found += [("recent micro-batches", len(ran)), ("rows in, in these", sum(p.numInputRows for p in ran))]
+            found += [(f"{name}, in these", sum(_sum(p, figure) for p in ran)) for name, figure in (("matches", "matches"), ("rows whose time is NULL", "rowsWithoutTime"))]
+            found += [("late rows, in these", sum(_sum(p, "lateRows") for p in ran)), ("last micro-batch", ran[-1]["batchId"])]
+            found += [(name, _sum(ran[-1], figure)) for name, figure in _NOW]
         return [*found, ("watermark", self._watermark(ran) or "none yet")]
 
     def _watermark(self, ran: list[Any]) -> str | None:
@@ -137,7 +135,7 @@ class _Report:
         if execution is None:
             self.notes.append("The matches in progress are not known over Spark Connect, unless the clause runs as a DataFrame program.")
             return None
-        last = execution.lastExecution() if execution is not None else None
+        last = execution.lastExecution()
         operators = [node for _, node in nodes(last.executedPlan()) if node.getClass().getSimpleName() == "MatchStateExec"] if last is not None else []
         if not operators:
             return None
@@ -175,9 +173,8 @@ class _Report:
             return None
         if any(row.since is None for row in rows):
             self.notes.append("The start of a match in progress is not known, because a clause without WINDOW INTERVAL and without a time among its measures does not save it.")
-        names = [*(["clause"] if several else []), "key", "first row at", "rows kept of the key", "rows waiting", "bytes of its state"]
+        names = [*(["clause"] if several else []), "key", "first row at", "age at the watermark", "rows kept of the key", "rows waiting", "bytes of its state"]
         until = self._watermark(ran)
-        names.insert(names.index("first row at") + 1, "age at the watermark")
         return names, [(*([row.clause] if several else []), ", ".join("NULL" if k is None else k for k in row.key) or "all rows",
                         *_since(row.since, until), row.rows, row.pending, row.bytes) for row in rows]
 
