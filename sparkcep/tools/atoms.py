@@ -134,12 +134,12 @@ def _inside(span: Span, spans: list[Span]) -> bool:
 
 def _roles(clause: MatchClause) -> _Roles:
     r = _Roles()
-    keys = [*clause.partition_by, *(item.expr for item in clause.order_by)]
-    r.verbatim += [key.span for key in keys]  # the text of a key names its column in the result
-    rest: list[Expr] = [m.expr for m in clause.measures] + [d.condition for d in clause.defines]
+    # the text of a key names its column in the result
+    r.verbatim += [key.span for key in (*clause.partition_by, *(item.expr for item in clause.order_by))]
+    expressions = clause.expressions()
     for node in (n for pattern in (clause.pattern, *(s.pattern for s in clause.sequences)) for n in nodes.walk(pattern)):
         if isinstance(node, nodes.Within):
-            rest.append(node.size)
+            expressions.append(node.size)
             if node.rows:
                 r.options.append(Span(node.size.span.end, node.span.end))
         elif isinstance(node, nodes.Var):
@@ -151,50 +151,42 @@ def _roles(clause: MatchClause) -> _Roles:
             r.names.add(clause.skip.span.start)
         else:
             r.options.append(clause.skip.span)
-    if clause.unfinished is not None and clause.unfinished.as_of is not None:
-        rest.append(clause.unfinished.as_of)
     if clause.window is not None:
-        rest += [e for e in (clause.window.size, clause.window.slide) if e is not None]
-    if clause.lifetime is not None:
-        rest.append(clause.lifetime.end)
-    if clause.changes is not None:
-        rest += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive, clause.changes.punctuate) if e is not None]
+        expressions += [e for e in (clause.window.size, clause.window.slide) if e is not None]
     if clause.speculate is not None and clause.speculate.size is not None:
-        rest.append(clause.speculate.size)
+        expressions.append(clause.speculate.size)
     if clause.automaton is not None:
-        rest += clause.automaton.expressions()
         r.names |= {span.start for span in clause.automaton.name_spans()}
-        r.verbatim += clause.automaton.type_spans()
-        r.named += clause.automaton.type_spans()
-        r.verbatim += clause.automaton.verbatim()
-        r.named += clause.automaton.verbatim()
+        texts = (*clause.automaton.type_spans(), *clause.automaton.verbatim())
+        r.verbatim += texts
+        r.named += texts
     if clause.approx is not None:
-        rest += [clause.approx.k, *(w for _, w in clause.approx.weights)]
+        expressions += [clause.approx.k, *(w for _, w in clause.approx.weights)]
         if clause.approx.weights:
             r.named.append(_weights(clause))
-        rest += [clause.approx.intervals] if clause.approx.intervals is not None else []
+        expressions += [clause.approx.intervals] if clause.approx.intervals is not None else []
         if clause.approx.budget is not None:
             used = clause.approx.budget.history
-            rest.append(clause.approx.budget.amount)
-            rest += [*used.sketch, *([used.bundles] if used.bundles is not None else [])] if used is not None else []
+            expressions.append(clause.approx.budget.amount)
             if used is not None:
+                expressions += [*used.sketch, *([used.bundles] if used.bundles is not None else [])]
                 r.verbatim.append(used.table)
                 r.named.append(used.table)
     for sequence in clause.sequences:
-        rest += [e for e in (sequence.size, sequence.step) if e is not None]
+        expressions += [e for e in (sequence.size, sequence.step) if e is not None]
         r.names.add(sequence.name_span.start)
         r.sequences.append(sequence.name_span)
         r.options.append(sequence.span)
     for pref in clause.preferences():
-        rest += [e for _, e in (*pref.objectives, *pref.weights)]
+        expressions += [e for _, e in pref.weights]
         r.names |= {span.start for span in pref.name_spans}
     if clause.top is not None:
-        rest.append(clause.top.k)
+        expressions.append(clause.top.k)
     of_automaton = (clause.automaton, clause.lifetime, clause.changes, clause.report, clause.speculate)
     r.options += [o.span for o in (*of_automaton, clause.selection, clause.window, clause.approx, clause.pref, clause.top) if o is not None]
     r.options += clause.approx.parts if clause.approx is not None else ()
-    r.expressions += [e.span for e in (*keys, *rest)]
-    for expression in rest:
+    r.expressions += [e.span for e in expressions]
+    for expression in expressions:
         r.verbatim += [s for node in expression.walk() if (s := _sliced(clause.text, node)) is not None]
     return r
 

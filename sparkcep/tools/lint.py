@@ -509,25 +509,14 @@ def _is_any(clause: MatchClause, node: nodes.Node) -> bool:
     return False
 
 
-def _rows(node: nodes.Node) -> int:
-    """Returns the least number of rows that a pattern takes."""
-    match node:
-        case nodes.Var():
-            return 1
-        case nodes.Alternate(items):
-            return min(map(_rows, items))
-        case nodes.Concat(items) | nodes.Permute(items) | nodes.Conjunct(items):
-            return sum(map(_rows, items))
-        case nodes.Repeat(item, low):
-            return low * _rows(item)
-        case nodes.Exclude(item) | nodes.Within(item):
-            return _rows(item)
-    return 0
+def _takes_rows(node: nodes.Node) -> bool:
+    """Whether each match of a pattern has a row."""
+    return not nullable(tree_of(node)[1])
 
 
 def _is_free(node: nodes.Node) -> bool:
     """Whether a pattern can match without a row and without a condition."""
-    return _rows(node) == 0 and not nodes.contains(node, nodes.Start, nodes.End, nodes.Not)
+    return not _takes_rows(node) and not nodes.contains(node, nodes.Start, nodes.End, nodes.Not)
 
 
 def _followed(node: nodes.Node, free: bool = True, rows: bool = False) -> Iterator[tuple[nodes.Node, bool, bool]]:
@@ -540,7 +529,7 @@ def _followed(node: nodes.Node, free: bool = True, rows: bool = False) -> Iterat
         case nodes.Concat(items):
             for i, item in enumerate(items):
                 rest = items[i + 1 :]
-                yield from _followed(item, free and all(map(_is_free, rest)), rows or any(map(_rows, rest)))
+                yield from _followed(item, free and all(map(_is_free, rest)), rows or any(map(_takes_rows, rest)))
         case nodes.Alternate(items):
             for item in items:
                 yield from _followed(item, free, rows)
