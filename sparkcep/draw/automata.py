@@ -12,7 +12,7 @@ from dataclasses import replace
 from sparkcep.clause.automaton import ROW
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.nodes import quantifier
-from sparkcep.clause.tokens import tokenize
+from sparkcep.clause.tokens import one_line
 from sparkcep.clause.tree import MatchClause
 from sparkcep.compiler.net.net import ACCEPT, Net, in_words
 from sparkcep.compiler.net.variable_copies import EXTRA, MATCHED, SUBSTITUTED
@@ -35,7 +35,7 @@ def graph_of(plan: Plan, clause: MatchClause) -> Graph:
 
     Raises ClauseError, as the engine does, if the automaton is too large to build.
     """
-    written = {d.variable.lower(): _one_line(d.condition.span.of(clause.text)) for d in clause.defines}
+    written = {d.variable.lower(): one_line(d.condition.span.of(clause.text)) for d in clause.defines}
     texts = tuple(written.get(v.lower(), "") for v in plan.variables)
     strategy = strategy_of(plan)
     if plan.automaton is not None:
@@ -62,7 +62,7 @@ def _of_automaton(plan: Plan, automaton: Automaton, clause: MatchClause) -> Grap
     states = tuple(State(automaton.states[n], complete=n in automaton.final) for n in numbers)
 
     def text(expr: Expr) -> str:
-        return _one_line(expr.span.of(clause.text))
+        return one_line(expr.span.of(clause.text))
 
     leaving: list[list[Edge]] = [[] for _ in numbers]
     for arc, written in zip(automaton.arcs, clause.automaton.arcs, strict=True):
@@ -75,15 +75,6 @@ def _of_automaton(plan: Plan, automaton: Automaton, clause: MatchClause) -> Grap
     edges = tuple(edge for found in leaving for edge in _ordered(found))
     registers = [(r.name, " ".join([r.type.upper() if w.like is None else f"LIKE ({text(w.like)})", *(["=", text(w.initial)] if w.initial else [])])) for r, w in zip(automaton.registers, clause.automaton.registers)]
     return Graph("automaton: all matches, adjacent rows", states, edges, (*registers, *window_texts(plan)))
-
-
-def _one_line(text: str) -> str:
-    """Returns the text without comments and line breaks."""
-    out, end = "", 0
-    for token in tokenize(text):
-        out += (" " if token.start > end and out else "") + token.text
-        end = token.end
-    return out.strip()
 
 
 def _cut(graph: Graph) -> Graph:
