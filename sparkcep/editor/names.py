@@ -161,21 +161,7 @@ class _Names:
     def _statement(self) -> tuple[int, int]:
         """Returns the range of the tokens of the SELECT around the clause: up to parentheses, set operators or semicolons."""
         word = self.by_start[self.place.word.start]
-        low, depth = word, 0
-        while low > 0:
-            token = self.tokens[low - 1]
-            depth += (token.text == ")") - (token.text == "(")
-            if depth < 0 or (depth == 0 and _separates(token)):
-                break
-            low -= 1
-        high, depth = word, 0
-        while high < len(self.tokens):
-            token = self.tokens[high]
-            depth += (token.text == "(") - (token.text == ")")
-            if depth < 0 or (depth == 0 and _separates(token)):
-                break
-            high += 1
-        return low, high
+        return word - _inside(self.tokens[:word][::-1], ")", "("), word + _inside(self.tokens[word:], "(", ")")
 
     def _uses(self, expression: Expr) -> None:
         for node in expression.walk():
@@ -192,6 +178,16 @@ class _Names:
         """Whether the token is the argument of CLASSIFIER, which is a variable."""
         i = self.by_start[start]
         return i > 1 and self.tokens[i - 1].text == "(" and self.tokens[i - 2].upper == "CLASSIFIER"
+
+
+def _inside(tokens: Sequence[Token], opening: str, closing: str) -> int:
+    """Returns the number of tokens before the first one that ends the SELECT around them. Backwards, ``)`` opens a parenthesis."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        depth += (token.text == opening) - (token.text == closing)
+        if depth < 0 or (depth == 0 and _separates(token)):
+            return i
+    return len(tokens)
 
 
 def _separates(token: Token) -> bool:

@@ -23,7 +23,7 @@ from sparkcep.editor.catalog import Catalog, CatalogError, Catalogs
 from sparkcep.editor.document import Document, Statement, moved
 from sparkcep.editor.fixes import fixes
 from sparkcep.editor.hover import described, hover, page, reference
-from sparkcep.editor.names import MEASURE, REGISTER, STATE, SUBSET, VARIABLE
+from sparkcep.editor.names import MEASURE, REGISTER, STATE, SUBSET, VARIABLE, Name
 from sparkcep.editor.positions import Lines
 from sparkcep.editor.rename import RenameError, renamed
 from sparkcep.editor.sections import language_of
@@ -121,6 +121,11 @@ class Server(LanguageServer):
         document = self.document(params.text_document.uri)
         return document, document.lines.offset(params.position.line, params.position.character)
 
+    def name_at(self, params: Any) -> tuple[Document, tuple[Statement, Name, Span] | None]:
+        """Returns the document of a request. If a name is at its position, also its statement, the name and its place."""
+        document, at = self.at(params)
+        return document, document.name_at(at)
+
     def range(self, document: Document, span: Span) -> lsp.Range:
         return lsp.Range(*(lsp.Position(*document.lines.position(at)) for at in (span.start, span.end)))
 
@@ -168,16 +173,8 @@ def make_server(docs: str = "", double_quoted: bool = False) -> Server:
         lsp.TEXT_DOCUMENT_CODE_ACTION: lsp.CodeActionOptions([lsp.CodeActionKind.QuickFix]),
     }
     for name, feature in _FEATURES.items():
-        # pygls passes the parameters alone
-        server.feature(name, options.get(name))(_bound(feature, server))
+        server.feature(name, options.get(name))(partial(feature, server))  # pygls passes the parameters alone
     return server
-
-
-def _bound(feature: Any, server: Server) -> Any:
-    def answer(params: Any) -> Any:
-        return feature(server, params)
-
-    return answer
 
 
 # -- documents ------------------------------------------------------------------------------------------------------------
@@ -284,14 +281,12 @@ def _hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
 
 
 def _definition(server: Server, params: lsp.DefinitionParams) -> lsp.Location | None:
-    document, at = server.at(params)
-    found = document.name_at(at)
+    document, found = server.name_at(params)
     return server.location(document, moved(found[1].definition, found[0])) if found is not None else None
 
 
 def _references(server: Server, params: lsp.ReferenceParams) -> list[lsp.Location]:
-    document, at = server.at(params)
-    found = document.name_at(at)
+    document, found = server.name_at(params)
     if found is None:
         return []
     statement, name, _ = found
@@ -300,22 +295,19 @@ def _references(server: Server, params: lsp.ReferenceParams) -> list[lsp.Locatio
 
 
 def _highlights(server: Server, params: lsp.DocumentHighlightParams) -> list[lsp.DocumentHighlight]:
-    document, at = server.at(params)
-    found = document.name_at(at)
+    document, found = server.name_at(params)
     if found is None:
         return []
     return [lsp.DocumentHighlight(server.range(document, moved(span, found[0]))) for span in found[1].places]
 
 
 def _rename_place(server: Server, params: lsp.PrepareRenameParams) -> lsp.Range | None:
-    document, at = server.at(params)
-    found = document.name_at(at)
+    document, found = server.name_at(params)
     return server.range(document, found[2]) if found is not None else None
 
 
 def _rename(server: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
-    document, at = server.at(params)
-    found = document.name_at(at)
+    document, found = server.name_at(params)
     if found is None:
         return None
     statement, name, _ = found
