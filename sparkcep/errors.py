@@ -195,4 +195,9 @@ def offered(name: str, known: Iterable[str]) -> str:
 
 def shown(text: str) -> str:
     """Returns a text of the user's as messages quote it, at most 60 characters long."""
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return cut(text, _SHOWN)
+
+
+def cut(text: str, most: int) -> str:
+    """Returns a text of at most ``most`` characters. A longer text ends in three dots."""
+    return text if len(text) <= most else text[: most - 3] + "..."

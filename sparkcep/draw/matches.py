@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkcep.errors import printable
+from sparkcep.errors import cut, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,9 +246,7 @@ def _lanes(spans: list[tuple]) -> list[int]:
 
 def _plain(text: str) -> str:
     """Returns a text that matplotlib shows unchanged: at most _TEXT characters, and without formulas between dollars."""
-    text = printable(text).replace("\n", "\\n")
-    text = text if len(text) <= _TEXT else text[: _TEXT - 3] + "..."
-    return text.replace("$", r"\$")
+    return cut(printable(text).replace("\n", "\\n"), _TEXT).replace("$", r"\$")
 
 
 # -- one panel ----------------------------------------------------------------------------------------------------

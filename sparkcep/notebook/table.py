@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from sparkcep.clause.tokens import WORD, tokenize
-from sparkcep.errors import printable
+from sparkcep.errors import cut, printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,8 +86,7 @@ def _cell(value: Any, right: bool) -> str:
 
 
 def _cut(text: str) -> str:
-    text = printable(text).replace("\n", "\\n")
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+    return cut(printable(text).replace("\n", "\\n"), _WIDTH)
 
 
 def shown(value: Any) -> str:

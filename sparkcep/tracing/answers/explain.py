@@ -15,6 +15,7 @@ from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.draw.timeline import Timeline
+from sparkcep.errors import cut
 from sparkcep.garbage_collection import few_collections
 from sparkcep.plan.options import MICROS, ROWS
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
@@ -288,8 +289,7 @@ class _Explainer(Names):
             result = one.cause if one.cause.startswith(NOT_COMPUTED) else truth(one.result) + (f": {one.cause}" if one.cause else "")
             line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{result}"
             cells = (one.variable, one.comparison, "" if self.values.redact == "all" else values, truth(one.result), one.cause)
-            short = line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..."
-            lines.append(Line.of(short, COMPARISON, cells, marked=one.alone, row=one.row, role=role))
+            lines.append(Line.of(cut(line, MOST_COLUMNS), COMPARISON, cells, marked=one.alone, row=one.row, role=role))
         if left_out:
             lines.append(f"{indent}{blank}and {left_out} more comparison{'s' if left_out > 1 else ''}")
         if sets and not is_conjunction(logic):

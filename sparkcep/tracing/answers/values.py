@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
-from sparkcep.errors import SEMANTIC, ClauseError, offered, printable
+from sparkcep.errors import SEMANTIC, ClauseError, cut, offered, printable
 from sparkcep.tracing.conditions.question import WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.local_times import values_of
@@ -68,8 +68,7 @@ def plain(value: Any) -> str:
 
 def short(text: str) -> str:
     """A text of one line, cut if it is long."""
-    text = " ".join(text.split("\n"))
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return cut(" ".join(text.split("\n")), _LONGEST)
 
 
 def truth(value: bool | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW, Arc
 from sparkcep.clause.expressions import render
-from sparkcep.errors import SEMANTIC, ClauseError
+from sparkcep.errors import SEMANTIC, ClauseError, cut
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
@@ -241,7 +241,7 @@ class _Explainer:
                 if whole is not True:
                     self.reasons.append(Reason("CONDITION_NULL" if whole is None else "CONDITION_FALSE", row + 1, one.first + 1, arc_name(self.question, number)))
         lines += self.sets(arc, blank)
-        return [line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..." for line in lines]
+        return [cut(line, MOST_COLUMNS) for line in lines]
 
     def sets(self, arc: Arc, blank: str) -> list[str]:
         text = self.question.clause.text

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparkcep.errors import MatchRuntimeError
+from sparkcep.errors import MatchRuntimeError, cut
 from sparkcep.plan.plan import Plan
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Why
 from sparkcep.tracing.answers.differs import unconfirmed
@@ -240,7 +240,7 @@ class _Ranked(Explainer):
             errors = f", {errors_text(match, self.question.plan.variables)}" if self.plan.approximate is not None else ""
             left_out = "  left out" if match.rank > self.ranks.top else ""
             line = f"  rank {match.rank:<{ranks}}  score {self.names.value(match.score):>{scores}}  {self.names.match(match)}{errors}{left_out}"
-            yield line if len(line) <= MOST_COLUMNS else line[: MOST_COLUMNS - 3] + "..."
+            yield cut(line, MOST_COLUMNS)
         if before < count:
             yield "  ..."
 
