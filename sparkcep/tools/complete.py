@@ -219,18 +219,15 @@ def _inside(tokens: list[Token], near: _Around, tables: Callable[[], Sequence[st
         yield from ((name, COLUMNS) for name in near.columns())
         return
     listening = _read(tokens)
+    known = (
+        (VARIABLE, near.variables, VARIABLES), (_STATE, near.states, STATES), (_REGISTER, near.registers, REGISTERS), (TYPE, lambda: _TYPES, TYPES),
+        (_TABLE, tables if tables is not None else list, TABLES),
+    )  # fmt: skip
     for what in listening.names:
-        if what.startswith(VARIABLE):
-            yield from ((name, VARIABLES) for name in near.variables())
-        elif what.startswith(_STATE):
-            yield from ((name, STATES) for name in near.states())
-        elif what == _REGISTER:
-            yield from ((name, REGISTERS) for name in near.registers())
-        elif what.startswith(_TABLE) and tables is not None:
-            yield from ((name, TABLES) for name in tables())
-        elif what == TYPE:
-            yield from ((name, TYPES) for name in _TYPES)
-        elif what == EXPRESSION:
+        for beginning, names, kind in known:
+            if what.startswith(beginning):
+                yield from ((name, kind) for name in names())
+        if what == EXPRESSION:
             yield from ((name, COLUMNS) for name in near.columns())
             if not listening.in_keys:
                 yield from ((name, VARIABLES) for name in near.variables())
