@@ -6,39 +6,30 @@ the rows of a match have their variables.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from sparkcep.clause.expressions import render
-from sparkcep.clause.tokens import Span
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.draw.timeline import Timeline
-from sparkcep.errors import cut
 from sparkcep.garbage_collection import few_collections
-from sparkcep.plan.options import MICROS, ROWS
-from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownDecision, ShownRun, Why
-from sparkcep.tracing.answers.causes import causes
+from sparkcep.tracing.answers.answer import ShownDecision, ShownRun, Why
 from sparkcep.tracing.answers.change import Change, closest, one_change
 from sparkcep.tracing.answers.differs import untrue
 from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.selections import Conjunction, Skipping
 from sparkcep.tracing.answers.unfinished import UnfinishedText
-from sparkcep.tracing.answers.values import Names, Values, no_match, row_spans, truth, variable_named
-from sparkcep.tracing.conditions.collector import sides_of
-from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
-from sparkcep.tracing.forms.lines import COMPARISON, Line
+from sparkcep.tracing.answers.values import Values, no_match, row_spans, truth, variable_named
+from sparkcep.tracing.answers.writer import Writer
 from sparkcep.tracing.forms.timelines import Pictured, Timelines
-from sparkcep.tracing.rows.frozen import FrozenRows, Judged, shown_column
-from sparkcep.tracing.rows.machine import NOT_COMPUTED, Failed
+from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
 from sparkcep.tracing.rows.sides import has_sides
 from sparkcep.tracing.rows.unfinished import unfinished_matches
 from sparkcep.tracing.rows.verify import compared, traced
 from sparkcep.tracing.search.lost import lost
 from sparkcep.tracing.search.moves import STRICT
 from sparkcep.tracing.search.program import Option
-from sparkcep.tracing.search.runs import Ended, Node, Run
+from sparkcep.tracing.search.runs import Ended, Node
 from sparkcep.tracing.search.trace import (
     FAILS,
     MATCHES,
@@ -56,7 +47,6 @@ from sparkcep.tracing.search.trace import (
     farthest_of,
 )
 
-MOST_LINES = 40  # of the comparisons of a row
 MOST_SHOWN = 40  # rows with the columns of ``show``
 IN_FULL = 3  # rows that are answered in full
 MOST_DECISIONS = 60  # rows of a match that are shown
@@ -111,21 +101,19 @@ class _Untrue(Exception):
     """The engine does not confirm a change. The answer about it is the argument."""
 
 
-class _Explainer(Names):
+class _Explainer(Writer):
     def __init__(self, rows: FrozenRows, trace: Trace, values: Values, asked: Asked, count: int = 0) -> None:
         """``count``: the number of the engine's matches. The trace has fewer if it was given up."""
-        super().__init__(rows, values)
-        self.trace, self.asked, self.count = trace, asked, count
+        super().__init__(rows, trace, values)
+        self.asked, self.count = asked, count
         self.pictures = Timelines(rows, trace, lambda value: values.text(value, quoted=False), values.redact)
-        self.reasons: list[Reason] = []
-        self.shown: list[Shown] = []
         self.decisions: list[ShownDecision] = []
         self.run: ShownRun | None = None
         self.timelines: list[Timeline] = []
         self.farthest: dict[int, Ended] = {}  # by start row
         self.reached: Ended | None = None  # the run of a question about a variable
         self.passed_over: Match | None = None  # a lost match with the row
-        self.skipping = Skipping(self, trace)
+        self.skipping = Skipping(self)
         option = rows.question.unfinished
         self.unfinished = UnfinishedText(self, None if option is None else option.unfinished, unfinished_matches(rows))
 
@@ -245,82 +233,6 @@ class _Explainer(Names):
             raise no_match(number, count)
         return number
 
-    # -- names ----------------------------------------------------------------------------------------------
-
-    def which(self, option: Option) -> str:
-        """An option, with the number of its place if its variable has several."""
-        if option.kind != "row":
-            return "the end of the match"
-        name, places = self.question.name(option.variable), self.trace.pattern.program.places
-        same = [place for place, variable in enumerate(places) if variable == option.variable]
-        return name if len(same) == 1 else f"{name} number {same.index(option.place) + 1} of PATTERN"
-
-    # -- conditions -----------------------------------------------------------------------------------------
-
-    def condition(self, role: str, ended: Ended, variable: int, indent: str, head: str = "", *, row: int | None = None, judged: Judged | None = None) -> list[str]:
-        """The comparisons of a variable's condition at a row after a run, by default the next one, with both sides.
-
-        ``judged``: the values of a negated variable's condition.
-        """
-        logic = self.question.conditions.get(variable)
-        if logic is None:
-            return [f"{indent}{head}any row (not in DEFINE)"]
-        row, run, rows = ended.row if row is None else row, ended.taken(), judged or self.rows
-
-        def holds(number: int) -> bool | None:
-            return rows.known_truth(number, row, run)
-
-        listed = list(dict.fromkeys(numbers(logic)))
-        whole = combined(logic, holds)
-        sets = smallest_sets(logic, holds) if whole is not True else []
-        single = {next(iter(changes))[0] for changes in sets if len(changes) == 1}
-        shown = [self._shown(rows, role, number, row, ended.start, run, number in single) for number in listed]
-        self.shown += [one for one, _ in shown]
-        left_out = 0
-        if len(shown) > MOST_LINES:
-            needed = {number for changes in sets for number, _ in changes}
-            kept = [one for one, number in zip(shown, listed, strict=True) if number in needed][:MOST_LINES]
-            left_out, shown = len(shown) - len(kept), kept
-        texts = max((len(one.comparison) for one, _ in shown), default=0)
-        sides = max((len(values) for _, values in shown), default=0)
-        blank, lines = " " * len(head), list[str]()
-        for i, (one, values) in enumerate(shown):
-            middle = "" if self.values.redact == "all" else f"{values:<{sides}}  "
-            result = one.cause if one.cause.startswith(NOT_COMPUTED) else truth(one.result) + (f": {one.cause}" if one.cause else "")
-            line = f"{indent}{blank if i else head}{one.comparison:<{texts}}  {middle}{result}"
-            cells = (one.variable, one.comparison, "" if self.values.redact == "all" else values, truth(one.result), one.cause)
-            lines.append(Line.of(cut(line, MOST_COLUMNS), COMPARISON, cells, marked=one.alone, row=one.row, role=role))
-        if left_out:
-            lines.append(f"{indent}{blank}and {left_out} more comparison{'s' if left_out > 1 else ''}")
-        if sets and not is_conjunction(logic):
-            order = {number: i for i, number in enumerate(numbers(logic))}
-            ways = [" and ".join(self._wanted(*change) for change in sorted(changes, key=lambda change: order[change[0]])) for changes in sets[:3]]
-            lines.append(f"{indent}{blank}needs {'; or '.join(ways)}")
-        return lines
-
-    def _wanted(self, number: int, wanted: bool) -> str:
-        text = self.question.comparisons[number].text
-        return text if wanted else f"not {text}"
-
-    def _shown(self, rows: FrozenRows | Judged, role: str, number: int, row: int, start: int, run: Run, is_alone: bool) -> tuple[Shown, str]:
-        """A comparison at a row, and its text with the values of its sides."""
-        comparison, text = self.question.comparisons[number], self.question.clause.text
-        values: dict[Span, str] = {}
-        for side in comparison.sides:
-            value = self.question.values[side]
-            if value.is_known:
-                values[value.expr.span] = self.values.text(rows.value(side, row, run))
-        result = rows.shown_truth(number, row, run)
-        why = [repr(result)] if isinstance(result, Failed) else causes(rows, number, row, run) if result is None else []
-        with_values = " ".join(render(text, comparison.expr, values).split())
-        sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
-        left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
-        shown = Shown(
-            self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, rows.known_truth(number, row, run),
-            "; ".join(why), is_alone,
-        )
-        return shown, "" if any(NOT_COMPUTED in value for value in values.values()) else with_values
-
     def ended(self, search: Search, ended: Ended, indent: str = "  ", opening: str = "next") -> list[str]:
         """Why a run ended: everything that could have come next."""
         later = self.skipping.ended(search, ended, indent)
@@ -360,13 +272,6 @@ class _Explainer(Names):
         names = dict.fromkeys(self.question.name(option.variable) for option, _ in options if option.kind == "row")
         self.reasons += [Reason(reason, row + 1, ended.start + 1, name) for name in names or ("",)]
 
-    def of_condition(self, variable: int, ended: Ended, row: int | None = None) -> Reason:
-        """The reason why a condition does not hold at a row after a run, by default the next one."""
-        row, run = ended.row if row is None else row, ended.taken()
-        whole = combined(self.question.conditions[variable], lambda number: self.rows.known_truth(number, row, run))
-        kind = "CONDITION_NULL" if whole is None else "CONDITION_FALSE"
-        return Reason(kind, row + 1, ended.start + 1, self.question.name(variable))
-
     def anchors(self, options: Iterable[tuple[Option, str]], indent: str, row: int) -> list[str]:
         return [f"{indent}  {self._anchor(option, row)}" for option, _ in options if option.kind == "anchor"]
 
@@ -374,29 +279,6 @@ class _Explainer(Names):
         if option.anchor == "start":
             return f"^: row {row + 1} is not the first row of the partition"
         return f"$: row {row} is not the last row of the partition" if row else "$: the partition has rows"
-
-    def group(self, search: Search, option: Option, row: int, reason: str) -> str:
-        """Why a row is outside of WINDOW, or of the window of a group that is open at an option."""
-        windows = search.pattern.windows
-        bounds = [(0, search.start), *search.program.groups(option, row)]
-        return self.outside(*next(bound for bound in bounds if windows.refused(*bound, row)), row, reason)
-
-    def outside(self, window: int, first: int, row: int, reason: str, name: str = "the row") -> str:
-        """Why a row is outside of a window, with the arithmetic. ``name``: what the sentence calls the row."""
-        found = self.plan.windows[window]
-        word = "WITHIN" if window else "WINDOW"
-        if found.kind == ROWS:
-            return f"{name} is outside of {word} {found.size} ROWS (row {row + 1} - row {first + 1} = {row - first}, and {row - first} < {found.size} is false)"
-        key = self.plan.order[0]
-        begin, end = (self.rows.column(found.order)[at] for at in (first, row))
-        if reason == "NULL_TIME":
-            return f"{key.name} is NULL in row {(first if begin is None else row) + 1}, so {word} {found.text} cannot place {name}"
-        if key.descending:
-            begin, end = end, begin
-        text = self.values.text
-        size = str(datetime.timedelta(microseconds=float(found.size))) if found.kind == MICROS else found.size
-        apart = text(end - begin)
-        return f"{name} is outside of {word} {found.text} ({key.name} {text(end)} - {text(begin)} = {apart}, and {apart} < {size} is false)"
 
     def changed(self, search: Search, ended: Ended) -> list[str]:
         """The change that would make a match, as a sentence; none if the run did not end at a condition."""
@@ -578,30 +460,6 @@ class _Explainer(Names):
         if other.verdict == MATCHES:
             self.reasons.append(Reason("RELUCTANT", row + 1, match.start + 1, name))
             return [f"  {name} could take row {row + 1}, but the pattern prefers to end first: a reluctant quantifier or an earlier alternative."]
-        return []
-
-    def end_of(self, match: Match, before: int | None = None) -> Ended:
-        """A match, or its rows before a row, as a run."""
-        count = len(match.rows) if before is None else sum(row < before for row in match.rows)
-        return Ended(match.start, match.number, match.places[:count], match.variables[:count], match.rows[:count], (), 0, 0)
-
-    def other_way(self, search: Search, match: Match, row: int) -> list[str]:
-        """Another match of the start row that has the row, and where the two part."""
-        for i, (node, taken) in enumerate(search.path[:-1]):
-            moves = list(search.moves(node))
-            for move in moves[moves.index(taken) + 1 :]:
-                if move.option.kind != "row" or move.row > row or search.refused(node, move.option, move.row):
-                    continue
-                found = search.found(search.after(node, move))
-                if found is None:
-                    continue
-                way = [move, *(after for _, after in found[:-1])]
-                variables, rows = (*match.variables[:i], *(one.option.variable for one in way)), (*match.rows[:i], *(one.row for one in way))
-                if row in rows:
-                    self.reasons.append(Reason("PREFERRED", taken.row + 1, match.start + 1, self.question.name(taken.option.variable)))
-                    which = f"At row {taken.row + 1} {self.which(taken.option)} is preferred to {self.which(move.option)}"
-                    which += f" at row {move.row + 1}." if move.row != taken.row else "."
-                    return [f"  Another way has it: {self.labels(variables)}, {row_spans(rows)}. {which}"]
         return []
 
     def expected(self, row: int, expect: str, inside: list[Match], head: str) -> list[str]:

@@ -16,7 +16,6 @@ from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import Spot, alone, closest
 from sparkcep.tracing.answers.differs import unconfirmed, untrue
 from sparkcep.tracing.answers.hints import Hints, Totals, without
-from sparkcep.tracing.answers.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.unfinished import unfinished_counts
 from sparkcep.tracing.answers.values import Values, counted, truth
@@ -28,6 +27,7 @@ from sparkcep.tracing.forms.timelines import Timelines
 from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.sides import Side, has_sides, sides_of
 from sparkcep.tracing.rows.verify import compared, matches_changed, traced
+from sparkcep.tracing.search.near import EXTRA, Miss, nearest_miss
 from sparkcep.tracing.search.runs import Ended, Run
 from sparkcep.tracing.search.trace import MAX_STEPS, Effort, SkipTarget, Trace
 

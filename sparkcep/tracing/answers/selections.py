@@ -9,55 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from sparkcep.clause.tree import PAST_LAST
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.facts import unbounded
-from sparkcep.tracing.answers.answer import Shown, Why
+from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.change import closest
 from sparkcep.tracing.answers.differs import unconfirmed
 from sparkcep.tracing.answers.reasons import Reason, unplaced
 from sparkcep.tracing.answers.values import counted, no_match, row_spans
-from sparkcep.tracing.conditions.question import WHY, Question
-from sparkcep.tracing.rows.frozen import FrozenRows, Judged
+from sparkcep.tracing.answers.writer import Writer
+from sparkcep.tracing.conditions.question import WHY
+from sparkcep.tracing.rows.frozen import FrozenRows
 from sparkcep.tracing.rows.sides import MOST_SIDES, MOST_WAYS, Side, begins_outside, best_combined, combines, sides_of
 from sparkcep.tracing.search.moves import ANY, STRICT
 from sparkcep.tracing.search.program import Option
 from sparkcep.tracing.search.runs import Ended, Node, Run
-from sparkcep.tracing.search.trace import FAILS, MATCHES, OUT_OF_REACH, REFUSED, Decision, Effort, Found, Match, Search, Trace, farthest_of
+from sparkcep.tracing.search.trace import (
+    FAILS,
+    MATCHES,
+    OUT_OF_REACH,
+    REFUSED,
+    Decision,
+    Effort,
+    Found,
+    Match,
+    Search,
+    Trace,
+    farthest_of,
+)
 
 MOST_MATCHES = 10  # with a row that are listed
 MOST_ROWS = 10  # rows between the first and the last row of a match of ALL MATCHES whose conditions are shown
 _NOT_PASSED = "SKIP TILL NEXT MATCH does not pass over an earlier row that the pattern takes"
 
 
-class Writer(Protocol):
-    """The explainer, as far as these answers need it."""
-
-    rows: FrozenRows
-    question: Question
-    reasons: list[Reason]
-    shown: list[Shown]
-
-    def row(self, row: int) -> str: ...
-    def labels(self, variables: Sequence[int]) -> str: ...
-    def condition(self, role: str, ended: Ended, variable: int, indent: str, head: str = "", *, row: int | None = None, judged: Judged | None = None) -> list[str]: ...
-    def of_condition(self, variable: int, ended: Ended, row: int | None = None) -> Reason: ...
-    def outside(self, window: int, first: int, row: int, reason: str, name: str = "the row") -> str: ...
-    def group(self, search: Search, option: Option, row: int, reason: str) -> str: ...
-    def end_of(self, match: Match, before: int | None = None) -> Ended: ...
-    def other_way(self, search: Search, match: Match, row: int) -> list[str]: ...
-    def head(self, row: int) -> str: ...
-    def start(self, row: int, indent: str = "") -> list[str]: ...
-
-
 class Skipping:
     """Writes the parts of an answer that depend on the event selection."""
 
-    def __init__(self, writer: Writer, trace: Trace) -> None:
-        self.writer, self.trace = writer, trace
-        self.adjacent = trace.pattern.strategy == STRICT
+    def __init__(self, writer: Writer) -> None:
+        self.writer, self.trace = writer, writer.trace
+        self.adjacent = self.trace.pattern.strategy == STRICT
 
     # -- why a run ended --------------------------------------------------------------------------------------
 

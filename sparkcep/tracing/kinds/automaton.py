@@ -16,11 +16,12 @@ from sparkcep.clause.expressions import render
 from sparkcep.errors import SEMANTIC, ClauseError, cut
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import unconfirmed
-from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked
+from sparkcep.tracing.answers.explain import IN_FULL, Asked
 from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.overall import found_line
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Values, and_more, counted, no_match, row_spans, truth
+from sparkcep.tracing.answers.writer import MOST_LINES
 from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY

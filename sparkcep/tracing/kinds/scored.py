@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.differs import unconfirmed
-from sparkcep.tracing.answers.explain import IN_FULL, MOST_LINES, Asked, explain
+from sparkcep.tracing.answers.explain import IN_FULL, Asked, explain
 from sparkcep.tracing.answers.values import Values, counted, row_spans
+from sparkcep.tracing.answers.writer import MOST_LINES
 from sparkcep.tracing.kinds.listing import Compute, Listed, listed
 from sparkcep.tracing.kinds.names import ListedNames
 from sparkcep.tracing.kinds.ranked import NOT_TRACED, score_text, without_ranking

@@ -10,11 +10,11 @@ from itertools import product
 import pytest
 
 from sparkcep.errors import ClauseError
-from sparkcep.tracing.answers.near import nearest_miss
 from sparkcep.tracing.conditions import comparisons
 from sparkcep.tracing.conditions.comparisons import combined, smallest_sets
 from sparkcep.tracing.rows.verify import compared
 from sparkcep.tracing.search import program, runs, trace
+from sparkcep.tracing.search.near import nearest_miss
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import Effort, Trace
 from tests.oracle import cases, expr, pattern

@@ -9,10 +9,10 @@ from itertools import islice
 import pytest
 
 from sparkcep.settings import DEFAULT
-from sparkcep.tracing.answers import causes, change, explain, hints, near, overall, values
+from sparkcep.tracing.answers import causes, change, explain, hints, overall, values, writer
 from sparkcep.tracing.conditions import collector, comparisons, question
 from sparkcep.tracing.rows import frozen, machine, verify
-from sparkcep.tracing.search import lost, windows
+from sparkcep.tracing.search import lost, near, windows
 from sparkcep.tracing.search.runs import Run
 from sparkcep.tracing.search.trace import Trace
 from tests.oracle import cases, expr
@@ -62,7 +62,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-IMPORTERS = (explain, overall, hints, change, causes, frozen, question, near, test_why)  # they may have a function by its name
+IMPORTERS = (explain, writer, overall, hints, change, causes, frozen, question, near, test_why)  # they may have a function by its name
 ENDLESS = "not match.variables or "  # without it the search finds an empty match at one row again and again
 
 
