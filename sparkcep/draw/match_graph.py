@@ -14,6 +14,7 @@ from __future__ import annotations
 import bisect
 import random
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from sparkcep.errors import LIMIT, MatchRuntimeError
 from sparkcep.settings import DEFAULT, Settings
@@ -80,7 +81,6 @@ def _sums(graph: Graph) -> list[int]:
     for n, node in enumerate(graph):
         _check(node, n, len(graph))
     counts = [0] * len(graph)
-    sums = [0] * (len(graph) + 1)
     # Predecessors have earlier positions, but may have later indexes, so ranges are summed row by row.
     ready, seen = _Prefix(len(graph)), _Prefix(len(graph))
     for n in sorted(range(len(graph)), key=lambda n: (graph[n][_POSITION], -n)):
@@ -93,9 +93,7 @@ def _sums(graph: Graph) -> list[int]:
             counts[n] = ready.before(until) - ready.before(first)
         ready.add(n, counts[n])
         seen.add(n, 1)
-    for n, count in enumerate(counts):
-        sums[n + 1] = sums[n] + count
-    return sums
+    return [0, *accumulate(counts)]
 
 
 def _check(node: tuple, n: int, size: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparkcep.clause.tokens import quote
 from sparkcep.errors import cut, printable
 
 if TYPE_CHECKING:
@@ -133,8 +134,7 @@ def plot(
             axes.set_title(_plain(name), loc="left", fontsize=10)
         axes.set_ylabel(label or _plain(y))
     axes.set_xlabel(_plain(x))
-    for _, series, own in parts[panels:]:
-        total += len(_intervals(series, own, roles))
+    total += sum(len(_intervals(series, own, roles)) for _, series, own in parts[panels:])
     notes = [f"{len(parts) - len(shown)} of {len(parts)} panels left out"] if len(parts) > len(shown) else []
     notes += [f"{left_out} overlapping matches not drawn"] if left_out else []
     heading = "; ".join([title or f"{_plain(y)} with {total} {'match' if total == 1 else 'matches'}", *notes])
@@ -157,8 +157,7 @@ def _fetched(rows: Any, what: str, columns: list[str], limit: int) -> pd.DataFra
         raise KeyError(f"no column {', '.join(missing)} in {what}; the columns are {', '.join(map(str, rows.columns))}")
     if not hasattr(rows, "toPandas"):
         return rows[columns]
-    names = ["`" + c.replace("`", "``") + "`" for c in columns]
-    frame = rows.select(*names).limit(limit + 1).toPandas()
+    frame = rows.select(*map(quote, columns)).limit(limit + 1).toPandas()
     if len(frame) > limit:
         raise ValueError(f"{what} has more than {limit:,} rows; draw fewer of them (where, sample), or fetch more with limit=")
     return frame

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import functools
 import importlib.util
 import io
+import operator
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -379,9 +381,7 @@ def _of_partitions(source: DataFrame, frame: DataFrame, roles: _Roles) -> DataFr
     if not roles.keys:
         return source
     chosen = _most(frame, roles, PANELS).select(*(_column(k).alias(f"__k{i}") for i, k in enumerate(roles.keys)))
-    same = F.lit(True)
-    for i, key in enumerate(roles.keys):
-        same = same & _column(key).eqNullSafe(F.col(f"__k{i}"))
+    same = functools.reduce(operator.and_, (_column(key).eqNullSafe(F.col(f"__k{i}")) for i, key in enumerate(roles.keys)))
     return source.join(F.broadcast(chosen), same, "left_semi")
 
 

@@ -25,12 +25,9 @@ def left_out(run: Run, asked: Input, question: Question, totals: Totals, view: C
         totals: how often each comparison is true.
         view: returns the query of a view by its name, "" for a table.
     """
-    tried = 0
-    for comparison in question.comparisons:
-        counts = totals.truths.get(comparison.number)
-        if counts is None or counts[0] or tried == MOST_TRIED or list(question.scope.match_functions(comparison.expr)):
-            continue
-        tried += 1
+    counted = [comparison for comparison in question.comparisons if comparison.number in totals.truths]
+    never = [one for one in counted if not totals.truths[one.number][0] and not list(question.scope.match_functions(one.expr))]
+    for comparison in never[:MOST_TRIED]:
         text = one_line(question.scope.row_text(comparison.expr))
         found = filtered(run, asked, text, Values("all"), view)
         if found:

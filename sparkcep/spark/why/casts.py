@@ -45,12 +45,8 @@ def casts(run: Run, asked: Input, question: Question) -> dict[int, Cast]:
     ).schema.fields
     types = {text: field.dataType.simpleString() for text, field in zip(texts, fields, strict=True)}
     found: dict[int, Cast] = {}
-    tried = 0
-    for number, whole, sides in listed:
-        kinds = {_kind(types[side]) for side in sides} - {"void"}
-        if len(kinds) < 2 or tried == MOST:
-            continue
-        tried += 1
+    differing = [(*one, sides) for *one, sides in listed if len({_kind(types[side]) for side in sides} - {"void"}) > 1]
+    for number, whole, sides in differing[:MOST]:
         given = ", ".join(f"({side}) AS __b{i}" for i, side in enumerate(sides))
         cast = _added(run(f"{asked.names}SELECT ({whole}) AS __a, {given} FROM {asked.source}"), [types[side] for side in sides])
         if cast is not None:

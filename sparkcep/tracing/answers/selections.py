@@ -279,17 +279,12 @@ class Skipping:
         """The rows of a match among all matches, which do not compete."""
         writer, lines = self.writer, []
         names = max((len(writer.question.name(variable)) for variable in match.variables), default=0)
-        digits, shown = len(str(match.end)), 0
-        for row in range(match.start, match.end):
-            variable = match.variable_at(row)
-            if variable < 0:
-                continue
+        digits = len(str(match.end))
+        for row, variable in zip(match.rows[:MOST_ROWS], match.variables, strict=False):
             head = f"  row {row + 1:<{digits}}  {writer.question.name(variable):<{names}}  "
-            shown += 1
-            if shown > MOST_ROWS:
-                lines.append(f"  and {len(match.rows) - MOST_ROWS} more rows")
-                break
             lines += writer.condition("taken", writer.end_of(match, row), variable, "", head, row=row)
+        if len(match.rows) > MOST_ROWS:
+            lines.append(f"  and {len(match.rows) - MOST_ROWS} more rows")
         overlap = self.trace.pattern.skip[0] == PAST_LAST
         lines.append("  ALL MATCHES reports each of the matches that do not overlap." if overlap else "  ALL MATCHES reports every match, so none is preferred to it.")
         return lines

@@ -246,10 +246,7 @@ def farthest(
             found.append(_End(0, program.needed(node.state), 0, None, (node.state, *(state for state in group if state != node.state))))
         known[key] = tuple(found)
     deepest = max((program.depths[place] for place, _ in taken), default=0)
-    best: _End | None = None
-    for end in known[whole]:
-        if best is None or (max(end.depth, deepest), -end.needed, end.count) > (max(best.depth, deepest), -best.needed, best.count):
-            best = end
+    best = max(known[whole], key=lambda end: (max(end.depth, deepest), -end.needed, end.count), default=None)
     if best is None:
         return None
     places, rows, path = [place for place, _ in taken], [row for _, row in taken], best.path

@@ -123,15 +123,14 @@ def matches_from(trace: Trace, state: ResumeState) -> list[Match]:
 
     ``trace`` must not have searched. A start row that needs too many steps ends the search (``trace.given_up``).
     """
-    start, number = int(state.start[0]), int(state.number[0])
+    start, before = int(state.start[0]), int(state.number[0])
     if trace.pattern.reports_all:
         return _all_from(trace, start, int(state.covered[0]))
     while start < trace.rows.count and not trace.given_up:
-        number += 1
-        found = trace.search(start, number)
+        found = trace.search(start, before + len(trace.matches) + 1)
         trace.given_up = found.effort
         if found.match is None:
-            start, number = start + 1, number - 1
+            start += 1
         else:
             trace.matches.append(found.match)
             start = trace.resumed(found.match)
