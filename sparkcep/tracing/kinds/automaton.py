@@ -16,11 +16,11 @@ from sparkcep.clause.expressions import render
 from sparkcep.errors import SEMANTIC, ClauseError, cut
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import unconfirmed
-from sparkcep.tracing.answers.explain import IN_FULL, Asked
+from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.overall import found_line
 from sparkcep.tracing.answers.reasons import Reason
-from sparkcep.tracing.answers.values import Values, and_more, counted, no_match, row_spans, truth
+from sparkcep.tracing.answers.values import and_more, counted, no_match, row_spans, truth
 from sparkcep.tracing.answers.writer import MOST_LINES
 from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
@@ -28,7 +28,7 @@ from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.forms.lines import COMPARISON, Line, bars, counters, note_of
 from sparkcep.tracing.kinds.arcs import arc_name
 from sparkcep.tracing.kinds.computations import Computation, Computations, Found
-from sparkcep.tracing.kinds.names import ListedNames
+from sparkcep.tracing.kinds.explainer import Explainer
 from sparkcep.tracing.rows.frozen import FrozenRows
 
 MOST_SHOWN = 3  # matches, and computations with equal rows
@@ -52,30 +52,14 @@ def explain_automaton(rows: FrozenRows, asked: Asked, *, redact: str) -> Why:
     found = Computations.of(rows.question, rows.table)
     if not found.right:
         return unconfirmed(rows, asked.words)
-    return _Explainer(rows, found, asked, Values(redact)).answer()
+    return _Explainer(rows, found, asked, redact).answer()
 
 
-class _Explainer:
-    def __init__(self, rows: FrozenRows, found: Computations, asked: Asked, values: Values) -> None:
-        self.rows, self.found, self.asked, self.values = rows, found, asked, values
-        self.question, self.names = rows.question, ListedNames(rows, values)
-        plan, written = rows.question.plan.automaton, rows.question.clause.automaton
-        assert plan is not None and written is not None
-        self.automaton, self.arcs = plan, written.arcs
-        self.reasons: list[Reason] = []
-        self.shown: list[Shown] = []
-        self.run: ShownRun | None = None
-
-    def answer(self) -> Why:
-        """Answers the question."""
-        lines = [] if self.asked.at else self.match(self.asked.match or 0)
-        for i, row in enumerate(self.asked.at):
-            found = self.at(row)
-            lines += found if i < IN_FULL else found[:1]
-        return Why(
-            dict(self.asked.words), True, lines[0], tuple(dict.fromkeys(self.reasons)), self.run, tuple(self.shown),
-            rows=tuple(row + 1 for row in self.asked.at), lines=tuple(lines),
-        )
+class _Explainer(Explainer):
+    def __init__(self, rows: FrozenRows, found: Computations, asked: Asked, redact: str) -> None:
+        super().__init__(rows, asked, redact)
+        self.found, self.values = found, self.names.values
+        self.automaton, self.arcs = rows.question.plan.automaton, rows.question.clause.automaton.arcs
 
     # -- matches --------------------------------------------------------------------------------------------
 
@@ -316,7 +300,7 @@ def automaton_overall(parts: Sequence[FrozenRows], totals: Totals, *, words: Map
     ends: Counter[str] = Counter()
     for part, one in zip(parts, found, strict=True):
         begins = {match.first for match in one.matches}
-        explainer = _Explainer(part, one, Asked(), Values(redact))
+        explainer = _Explainer(part, one, Asked(), redact)
         for row in range(part.count):
             reached.update({computation.state for computation in one.from_row.get(row, ())})
             if row not in begins:
