@@ -180,12 +180,6 @@ class _Parser(argparse.ArgumentParser):
         return any(name.startswith(option) for name in self._option_string_actions)
 
 
-def _described(text: str, examples: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns a parser's arguments for its description and its examples."""
-    epilog = "\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)]) if examples else None
-    return {"description": text, "epilog": epilog, "formatter_class": argparse.RawDescriptionHelpFormatter}
-
-
 def _listed(abouts: Mapping[str, str]) -> str:
     """Returns the commands by subject, each with its description."""
     lines, wide = [], max(map(len, abouts)) + 4
@@ -205,7 +199,9 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, action: Callable[[argparse.Namespace], int | None], about: str, **options: Any) -> Callable[..., Any]:
         """Adds a command. Returns a function that adds an argument to it."""
         abouts[name] = about
-        added = commands.add_parser(name, help=about, **_described(f"{about[0].upper()}{about[1:]}.", EXAMPLES[name]), **options)
+        examples = EXAMPLES[name]
+        epilog = "\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)])
+        added = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
         added.set_defaults(action=action, command=name)
         return added.add_argument
 

@@ -43,13 +43,13 @@ class _Way:
     error: tuple[str, int, int] | None
 
 
-def nearest_miss(search: Search, steps: int = STEPS) -> tuple[Miss | None, int]:
+def nearest_miss(search: Search) -> tuple[Miss | None, int]:
     """The first way with one error from a start row without a match, and the number of steps that it took to look for it."""
     start = Run(search.start, search.number)
     stack: list[Iterator[_Way | None]] = [_ways(search, _Way(search.program.first, search.start, start, None))]
     ways: list[_Way] = []
     taken = 0
-    while stack and taken < steps:
+    while stack and taken < STEPS:
         for way in stack[-1]:
             taken += 1
             if way is None:  # the end of the match

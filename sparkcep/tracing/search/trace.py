@@ -563,15 +563,12 @@ class Search:
             for node in self.states(taken[:-1]) for move in self.moves(node)
         )  # fmt: skip
 
-    def decisions(self, passed: int = MOST_PASSED) -> Iterator[Decision]:
-        """The decisions of the first match, row by row. All derivations of the rows so far speak together.
-
-        ``passed``: the most rows between two rows of the match that are included.
-        """
+    def decisions(self) -> Iterator[Decision]:
+        """The decisions of the first match, row by row. All derivations of the rows so far speak together."""
         labels: Labels = ()
         for node, taken in self.path:
             if taken.option.kind == "row":
-                for row in range(node.row, min(taken.row, node.row + passed)):
+                for row in range(node.row, min(taken.row, node.row + MOST_PASSED)):
                     yield self.decision(node, taken, labels, row)
             yield self.decision(node, taken, labels, None if taken.option.kind == "end" else taken.row)
             labels = (*labels, (taken.row, taken.option.variable))
