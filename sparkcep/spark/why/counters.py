@@ -81,10 +81,7 @@ def sample(run: Run, asked: Input, question: Question, partitions: int, rows: in
     computed = [*row_columns(question, asked.source), f"{hashed} AS {_HASH}"]
     source = asked.source
     if keys:
-        named = ", ".join(f"{key} AS __of{i}" for i, key in enumerate(keys))
-        chosen = f"SELECT {named} FROM {asked.source} GROUP BY {', '.join(keys)} ORDER BY {hashed} LIMIT {partitions}"
-        equal = " AND ".join(f"{key} <=> __chosen.__of{i}" for i, key in enumerate(keys))
-        source = joined(source, f"({chosen}) AS __chosen", equal)
+        source = joined(source, keys, f"GROUP BY {', '.join(keys)} ORDER BY {hashed} LIMIT {partitions}")
     order = ", ".join([_HASH, *(key.column for key in plan.partition), ROW])
     inner = f"SELECT {', '.join(computed)} FROM {source}"
     found = run(f"{asked.names}SELECT * FROM ({inner}) WHERE {ROW} <= {rows} ORDER BY {order} LIMIT {MOST_SAMPLED}").toArrow().combine_chunks()

@@ -153,29 +153,29 @@ def fetch(run: Run, asked: Input, question: Question, at: str | None, located: L
     computed = [*row_columns(question, asked.source), *further, f"COALESCE({f'({at})' if at is not None else 'false'}, false) AS {_ASKED}"]
     source = asked.source
     if at is not None and plan.partition:
-        keys = [f"{text_of(plan, key.column)} AS __of{i}" for i, key in enumerate(plan.partition)]
-        equal = " AND ".join(f"{text_of(plan, key.column)} <=> __asked.__of{i}" for i, key in enumerate(plan.partition))
-        source = joined(source, f"(SELECT {', '.join(keys)} FROM {asked.source} WHERE ({at}) LIMIT 1) AS __asked", equal)
+        source = joined(source, [text_of(plan, key.column) for key in plan.partition], f"WHERE ({at}) LIMIT 1")
     query = f"SELECT {', '.join(computed)} FROM {source}"
     found = run(asked.names + (_part(query, question, rows) if located.in_part else query)).toArrow()
     if located.in_part and found.num_rows > rows:
         raise _too_large(located.size, rows, f" those within one WINDOW are more than {rows:,},")
     table = found.take(pc.sort_indices(found[ROW])).combine_chunks()
-    table = table.set_column(table.column_names.index(ROW), ROW, table[ROW].cast(pa.int64()))
     first = table[ROW][0].as_py() if located.in_part else 0
     table = table.set_column(table.column_names.index(ROW), ROW, pa.array(range(table.num_rows), pa.int64()))
     hits = tuple(first + i for i, hit in enumerate(table[_ASKED].to_pylist()) if hit)
     return FrozenRows(question, table.drop_columns([_ASKED]), first, located.size if located.in_part else None, tuple(show)), hits
 
 
-def joined(source: str, chosen: str, equal: str) -> str:
+def joined(source: str, keys: Sequence[str], choice: str) -> str:
     """A clause's input without the partitions that are not chosen, as SQL after FROM.
 
     Args:
         source: the input.
-        chosen: a query of one row for each partition, with its alias.
-        equal: the condition that a row of the input is of such a partition.
+        keys: the keys of its partitions, as SQL.
+        choice: the end of a query over the input that returns a row for each chosen partition.
     """
+    named = ", ".join(f"{key} AS __of{i}" for i, key in enumerate(keys))
+    chosen = f"(SELECT {named} FROM {source} {choice}) AS __chosen"
+    equal = " AND ".join(f"{key} <=> __chosen.__of{i}" for i, key in enumerate(keys))
     tokens = tokenize(source)
     if any(tokens[i].upper == "LATERAL" and tokens[i + 1].upper == "VIEW" for i in outside(tokens)):  # no join may follow it
         return f"{chosen}, {source} WHERE {equal}"
