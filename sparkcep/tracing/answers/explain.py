@@ -245,7 +245,7 @@ class _Explainer(Writer):
             lines = [f"{indent}It ended because the partition ends after row {row}."]
             if named:
                 lines[0] += f" {' or '.join(named)} should come next."
-            return lines + self.anchors(options, indent, row)
+            return lines + [f"{indent}  {self.anchor(option, row)}" for option, _ in options if option.kind == "anchor"]
         reasons = {reason for option, reason in options if option.kind == "row"}
         for reason in ("WINDOW", "NULL_TIME"):
             if reasons == {reason} and search.pattern.windows.refused(0, ended.start, row):
@@ -256,7 +256,7 @@ class _Explainer(Writer):
         for option, reason in options:
             if option.kind == "anchor":
                 self.reasons.append(Reason("ANCHOR", row + 1, ended.start + 1))
-                lines.append(f"{indent}  {self._anchor(option, row)}")
+                lines.append(f"{indent}  {self.anchor(option, row)}")
             elif option.variable not in seen:
                 seen.add(option.variable)
                 name = self.question.name(option.variable)
@@ -271,14 +271,6 @@ class _Explainer(Writer):
     def _because(self, reason: str, row: int, ended: Ended, options: Iterable[tuple[Option, str]]) -> None:
         names = dict.fromkeys(self.question.name(option.variable) for option, _ in options if option.kind == "row")
         self.reasons += [Reason(reason, row + 1, ended.start + 1, name) for name in names or ("",)]
-
-    def anchors(self, options: Iterable[tuple[Option, str]], indent: str, row: int) -> list[str]:
-        return [f"{indent}  {self._anchor(option, row)}" for option, _ in options if option.kind == "anchor"]
-
-    def _anchor(self, option: Option, row: int) -> str:
-        if option.anchor == "start":
-            return f"^: row {row + 1} is not the first row of the partition"
-        return f"$: row {row} is not the last row of the partition" if row else "$: the partition has rows"
 
     def changed(self, search: Search, ended: Ended) -> list[str]:
         """The change that would make a match, as a sentence; none if the run did not end at a condition."""

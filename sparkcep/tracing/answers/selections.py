@@ -92,7 +92,7 @@ class Skipping:
         for _, option in beyond:
             if option.kind == "anchor":
                 writer.reasons.append(Reason("ANCHOR", ended.row + 1, ended.start + 1))
-                lines.append(f"{indent}  ${f': row {ended.row} is not the last row of the partition'}")
+                lines.append(f"{indent}  {writer.anchor(option, ended.row)}")
         return lines
 
     def _blocked(self, search: Search, ended: Ended, indent: str) -> list[str]:

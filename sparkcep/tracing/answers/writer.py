@@ -152,6 +152,12 @@ class Writer(Names, ABC):
         apart = text(end - begin)
         return f"{name} is outside of {word} {found.text} ({key.name} {text(end)} - {text(begin)} = {apart}, and {apart} < {size} is false)"
 
+    def anchor(self, option: Option, row: int) -> str:
+        """Why an anchor does not hold before a row."""
+        if option.anchor == "start":
+            return f"^: row {row + 1} is not the first row of the partition"
+        return f"$: row {row} is not the last row of the partition" if row else "$: the partition has rows"
+
     def end_of(self, match: Match, before: int | None = None) -> Ended:
         """A match, or its rows before a row, as a run."""
         count = len(match.rows) if before is None else sum(row < before for row in match.rows)
