@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparkcep.clause.nodes import quantifier
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import FROM_START, MATCH, window_of
 from sparkcep.draw.timeline import Bar, Lane, Timeline
@@ -465,7 +466,8 @@ def quantified(plan: Plan) -> list[str]:
         if tree[0] == "var":
             texts.append(plan.variables[tree[1]] + suffix)
         elif isinstance(tree, Repeat):
-            walk(tree.item, _suffix(tree))
+            # users write {,3}
+            walk(tree.item, quantifier(tree.low, tree.high).replace("{0,", "{,") + ("" if tree.greedy else "?"))
         elif isinstance(tree, Within):
             walk(tree.item, "")
         else:
@@ -475,13 +477,6 @@ def quantified(plan: Plan) -> list[str]:
 
     walk(plan.pattern, "")
     return texts
-
-
-def _suffix(of: Repeat) -> str:
-    known = {(0, None): "*", (1, None): "+", (0, 1): "?"}
-    high = "" if of.high is None else of.high
-    text = known.get((of.low, of.high)) or (f"{{{of.low}}}" if of.low == of.high else f"{{{of.low or ''},{high}}}")
-    return text + ("" if of.greedy else "?")
 
 
 def zone_of(stream: KeyedStream) -> str | None:
