@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from sparkcep.draw.timeline import Timeline
-from sparkcep.tracing.forms.lines import Line
+from sparkcep.tracing.forms.lines import BAR, Line
 
 HEADS = {
     "comparison": ("variable", "condition", "with values", "result", ""),
@@ -37,34 +38,6 @@ class Block:
     timeline: Timeline | None = None
 
 
-@dataclass
-class _Page:
-    found: list[Block] = field(default_factory=list)
-    run: list[Any] = field(default_factory=list)  # neighbouring lines of one kind
-    kind: str = ""
-
-    def add(self, kind: str, line: str) -> None:
-        if kind != self.kind:
-            self.close()
-        self.kind = kind
-        self.run.append(line)
-
-    def close(self) -> None:
-        if self.kind in HEADS:
-            indent = _indent(self.run[0])
-            self.found.append(Block("table", indent=indent, heads=HEADS[self.kind], rows=tuple(self.run)))
-        elif self.kind == "bar":
-            self.found.append(Block("bars", rows=tuple(self.run)))
-        elif self.kind == "aligned":
-            indent = min(map(_indent, self.run))
-            self.found.append(Block("aligned", "\n".join(line[2 * indent :] for line in self.run), indent))
-        self.run, self.kind = [], ""
-
-    def block(self, block: Block) -> None:
-        self.close()
-        self.found.append(block)
-
-
 def blocks(lines: Sequence[str], timelines: Sequence[Timeline]) -> tuple[Block, ...]:
     """The blocks of a page.
 
@@ -72,40 +45,51 @@ def blocks(lines: Sequence[str], timelines: Sequence[Timeline]) -> tuple[Block, 
         lines: the lines of the text form.
         timelines: the pictures. Each comes after the sentences that begin at its line.
     """
-    page = _Page()
     starts = {timeline.line: timeline for timeline in timelines}
+    parts: list[tuple[str, Any]] = []  # a line with its kind, or a block with ""
     waiting: Timeline | None = None
     for i, line in enumerate(lines):
         if waiting is not None and (line.startswith(" ") or i in starts):
-            page.block(Block("picture", timeline=waiting))
+            parts.append(("", Block("picture", timeline=waiting)))
             waiting = None
         if i in starts and not line.startswith(" "):
-            page.block(Block("heading", line))
+            parts.append(("", Block("heading", line)))
             waiting = starts[i]
             continue
-        _add(page, line, first=i == 0)
+        parts += _parts(line, first=i == 0)
         if i in starts:
-            page.block(Block("picture", indent=1, timeline=starts[i]))
-    page.close()
+            parts.append(("", Block("picture", indent=1, timeline=starts[i])))
     if waiting is not None:
-        page.block(Block("picture", timeline=waiting))
-    return tuple(page.found)
+        parts.append(("", Block("picture", timeline=waiting)))
+    return tuple(block for kind, run in groupby(parts, key=lambda part: part[0]) for block in _joined(kind, [part for _, part in run]))
 
 
-def _add(page: _Page, line: str, *, first: bool) -> None:
+def _parts(line: str, *, first: bool) -> list[tuple[str, Any]]:
+    """A line with its kind if neighbouring lines of this kind are one block, else its block with ""."""
     text = line.strip()
     if isinstance(line, Line):
-        page.add(line.kind, line)
-    elif text.split() == ["true", "false", "NULL"]:
-        return  # the heads of the table that follows
-    elif first:
-        page.block(Block("heading", text))
-    elif text.startswith(_BOXED):
-        page.block(Block("box", text, _indent(line)))
-    elif line.startswith(" ") and "  " in text:
-        page.add("aligned", line)
-    else:
-        page.block(Block("text", text, _indent(line)))
+        return [(line.kind, line)]
+    if text.split() == ["true", "false", "NULL"]:
+        return []  # the heads of the table that follows
+    if first:
+        return [("", Block("heading", text))]
+    if text.startswith(_BOXED):
+        return [("", Block("box", text, _indent(line)))]
+    if line.startswith(" ") and "  " in text:
+        return [("aligned", line)]
+    return [("", Block("text", text, _indent(line)))]
+
+
+def _joined(kind: str, run: list[Any]) -> list[Block]:
+    """The block of neighbouring lines of one kind. Blocks stay as they are."""
+    if kind in HEADS:
+        return [Block("table", indent=_indent(run[0]), heads=HEADS[kind], rows=tuple(run))]
+    if kind == BAR:
+        return [Block("bars", rows=tuple(run))]
+    if kind == "aligned":
+        indent = min(map(_indent, run))
+        return [Block("aligned", "\n".join(line[2 * indent :] for line in run), indent)]
+    return run
 
 
 def _indent(line: str) -> int:
