@@ -228,11 +228,7 @@ class _Section:
                 items.append([])
             items[-1].append(atom)
         for item in filter(None, items):
-            flat = _flat(item)
-            if flat is not None and len(indent + _STEP) + len(flat) <= WIDTH:
-                out.line(indent + _STEP, flat)
-            else:
-                _write_loose(out, indent + _STEP, item)
+            _write_item(out, indent + _STEP, item)
         out.line(indent, ")")
 
     def _write_list(self, out: _Lines, indent: str, flat: str | None) -> None:
@@ -247,11 +243,7 @@ class _Section:
             out.line(indent, flat)
             return
         head, rest = self.body[:at], self.body[at:]
-        words_alone = _flat(head)
-        if words_alone is None:
-            _write_loose(out, indent, head)
-        else:
-            out.line(indent, words_alone)
+        _write_item(out, indent, head)
         for item in _items(rest):
             while item and item[0].kind == COMMENT:
                 comment = item.pop(0)
@@ -262,11 +254,7 @@ class _Section:
             trail = []
             while item and item[-1].kind == COMMENT and not item[-1].own_line:
                 trail.insert(0, item.pop())
-            flat = _flat(item)
-            if flat is not None and len(indent + _STEP) + len(flat) <= WIDTH:
-                out.line(indent + _STEP, flat)
-            elif item:
-                _write_loose(out, indent + _STEP, item)
+            _write_item(out, indent + _STEP, item)
             for comment in trail:
                 out.behind(comment, indent + _STEP)
 
@@ -364,6 +352,15 @@ def _flat(pieces: list[Atom]) -> str | None:
     if any(a.ends_line or a.own_line or "\n" in a.text for a in pieces):
         return None
     return "".join(_between(a, b) + b.text for a, b in zip([None, *pieces], pieces))
+
+
+def _write_item(out: _Lines, indent: str, pieces: list[Atom]) -> None:
+    """Writes atoms in one line if they fit in it."""
+    flat = _flat(pieces)
+    if flat is not None and len(indent) + len(flat) <= WIDTH:
+        out.line(indent, flat)
+    else:
+        _write_loose(out, indent, pieces)
 
 
 def _write_loose(out: _Lines, indent: str, pieces: list[Atom]) -> None:
