@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 
-from sparkcep.clause.expressions import render
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import cut
 from sparkcep.plan.options import MICROS, ROWS
@@ -17,7 +16,6 @@ from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown
 from sparkcep.tracing.answers.causes import causes
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import Names, Values, row_spans, truth
-from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.forms.lines import COMPARISON, Line
 from sparkcep.tracing.rows.frozen import FrozenRows, Judged
@@ -105,7 +103,7 @@ class Writer(Names, ABC):
 
     def _shown(self, rows: FrozenRows | Judged, role: str, number: int, row: int, start: int, run: Run, is_alone: bool) -> tuple[Shown, str]:
         """A comparison at a row, and its text with the values of its sides."""
-        comparison, text = self.question.comparisons[number], self.question.clause.text
+        comparison = self.question.comparisons[number]
         values: dict[Span, str] = {}
         for side in comparison.sides:
             value = self.question.values[side]
@@ -113,8 +111,7 @@ class Writer(Names, ABC):
                 values[value.expr.span] = self.values.text(rows.value(side, row, run))
         result = rows.shown_truth(number, row, run)
         why = [repr(result)] if isinstance(result, Failed) else causes(rows, number, row, run) if result is None else []
-        with_values = " ".join(render(text, comparison.expr, values).split())
-        sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
+        with_values, sides = comparison.written(self.question.clause.text, values)
         left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
         shown = Shown(
             self.partition, row + 1, start + 1, role, self.question.name(comparison.variable), comparison.text, left, right, rows.known_truth(number, row, run),

@@ -6,10 +6,10 @@ A value is a column that Spark computes, or a tree for the engine's machine. Cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sparkcep.clause.expressions import Expr
+from sparkcep.clause.expressions import Expr, render
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import ClauseError
 from sparkcep.plan.records import Computed
@@ -59,6 +59,11 @@ class Comparison:
     truth: int
     sides: tuple[int, ...]
     parts: tuple[int, ...]
+
+    def written(self, text: str, values: Mapping[Span, str]) -> tuple[str, list[str]]:
+        """Its text with some values, and the texts of its sides, each on one line. ``text``: the text of the clause."""
+        whole = " ".join(render(text, self.expr, values).split())
+        return whole, [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(self.expr)]
 
 
 class Collector:

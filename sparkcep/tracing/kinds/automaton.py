@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import Any
 
 from sparkcep.clause.automaton import EMPTY, EXPIRY, ROW, Arc
-from sparkcep.clause.expressions import render
 from sparkcep.errors import SEMANTIC, ClauseError, cut
 from sparkcep.tracing.answers.answer import MOST_COLUMNS, Shown, ShownRun, Why
 from sparkcep.tracing.answers.differs import unconfirmed
@@ -22,7 +21,6 @@ from sparkcep.tracing.answers.overall import found_line
 from sparkcep.tracing.answers.reasons import Reason
 from sparkcep.tracing.answers.values import and_more, counted, no_match, row_spans, truth
 from sparkcep.tracing.answers.writer import MOST_LINES
-from sparkcep.tracing.conditions.collector import sides_of
 from sparkcep.tracing.conditions.comparisons import combined, is_conjunction, numbers, smallest_sets
 from sparkcep.tracing.conditions.question import WHY
 from sparkcep.tracing.forms.lines import COMPARISON, Line, bars, counters, note_of
@@ -246,7 +244,7 @@ class _Explainer(Explainer):
 
     def comparisons(self, one: Computation, arc: int, logic: tuple, holds: Mapping[int, Any], row: int, head: str) -> list[str]:
         """The comparisons of a WHEN with both sides, one line each."""
-        text, lines = self.question.clause.text, []
+        lines = []
         sets = smallest_sets(logic, holds.__getitem__) if combined(logic, holds.__getitem__) is not True else []
         single = {next(iter(changes))[0] for changes in sets if len(changes) == 1}
         listed = []
@@ -257,8 +255,7 @@ class _Explainer(Explainer):
                 found = self.value(one, arc, side, row) if self.question.values[side].is_known else UNKNOWN
                 if found is not UNKNOWN:
                     values[self.question.values[side].expr.span] = self.values.text(found)
-            middle = " ".join(render(text, comparison.expr, values).split())
-            sides = [values.get(side.span, " ".join(side.span.of(text).split())) for side in sides_of(comparison.expr)]
+            middle, sides = comparison.written(self.question.clause.text, values)
             left, right = ("", "") if self.values.redact == "all" else (sides[0] if sides else "", ", ".join(sides[1:]))
             listed.append((comparison.text, "" if self.values.redact == "all" else middle, truth(holds[number])))
             self.shown.append(
