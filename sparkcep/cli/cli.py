@@ -745,9 +745,7 @@ def _run_on(options: argparse.Namespace) -> None:
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
         streamed.define(spark, given, _note)
-        for statement in statements[:-1]:
-            with _reporting(statement):
-                spark.sql(statement)
+        _run_all(spark, statements[:-1])
         with _reporting(statements[-1]):
             streamed.run(spark, spark.sql(statements[-1]), target, partial(_print, options))
 
@@ -767,9 +765,7 @@ def _why(options: argparse.Namespace) -> int:
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
-        for statement in statements[:-1]:
-            with _reporting(statement):
-                spark.sql(statement)
+        _run_all(spark, statements[:-1])
         asked = {name: getattr(options, name) for name in ("at", "match", "expect", "which", "rows", "partitions", "redact")}
         with _reporting(statements[-1]), _running(spark):
             answers.append(sparkcep.why(spark, statements[-1], **asked))
@@ -812,9 +808,7 @@ def _report(options: argparse.Namespace) -> None:
 
     def work(spark: SparkSession) -> None:
         _views(spark, tables)
-        for statement in statements[:-1]:
-            with _reporting(statement):
-                spark.sql(statement)
+        _run_all(spark, statements[:-1])
         try:
             with _reporting(statements[-1]):
                 with _running(spark):
@@ -846,6 +840,13 @@ def _reporting(statement: str) -> Iterator[None]:
             yield
     except RAISED as error:
         raise UsageError(shown(error, statement)) from None
+
+
+def _run_all(spark: SparkSession, statements: list[str]) -> None:
+    """Runs statements without showing their results."""
+    for statement in statements:
+        with _reporting(statement):
+            spark.sql(statement)
 
 
 def _views(spark: SparkSession, tables: list[Source]) -> None:
