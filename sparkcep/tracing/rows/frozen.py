@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -62,14 +63,10 @@ class FrozenRows(_Values):
         self.question, self.table, self.first, self.count = question, table, first, first + table.num_rows
         self.size, self.shown = self.count if size is None else size, shown
         self._columns: dict[str, list[Any]] = {}
-        self._machine: Machine | None = None
-        self._found: dict[tuple[int, Run], Any] = {}
 
-    @property
+    @cached_property
     def machine(self) -> Machine:
-        if self._machine is None:
-            self._machine = Machine(prepare(engine_plan(self.question.plan), self.table.schema), self.table, self.question.probes, self.first)
-        return self._machine
+        return Machine(prepare(engine_plan(self.question.plan), self.table.schema), self.table, self.question.probes, self.first)
 
     def column(self, name: str) -> list[Any]:
         """The values of a column, by the number of the row."""

@@ -7,6 +7,7 @@ read. So a condition is one comparison for its bit and one for each tree.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,6 @@ class StoredRows:
                 parts.setdefault(condition.variable, []).append(self._added(_Check(-1, len(self._trees) - 1, ahead)))
         self.conditions.update((variable, ("and", *logic)) for variable, logic in parts.items())
         self._letters: list[int] = table.column(LETTERS).to_pylist() if plan.letters else []
-        self._machine: Machine | None = None
 
     def _added(self, check: _Check) -> Logic:
         self._checks.append(check)
@@ -95,11 +95,9 @@ class StoredRows:
             return bool(self._letters[row] >> check.bit & 1)
         return self.machine.value_between(check.probe, row, run, others)
 
-    @property
+    @cached_property
     def machine(self) -> Machine:
-        if self._machine is None:
-            self._machine = Machine(prepare(searched(self.plan, self.table.schema), self.table.schema), self.table, self._trees)
-        return self._machine
+        return Machine(prepare(searched(self.plan, self.table.schema), self.table.schema), self.table, self._trees)
 
     def pattern(self, *, cut: bool) -> Pattern:
         """The pattern to search for in these rows. ``cut``: rows of the key came before them."""
