@@ -60,7 +60,6 @@ class Machine:
             self._types.append(compiler.emit(tree))
             compiler.op("RETURN")
         compiled = replace(compiler.run(()), stack=_STACK)
-        self.numbered = compiled.number_read
         self.count = table.num_rows
         chunk = Chunk.whole(table, names, np.array([0, self.count], dtype=np.int64))
         chunk.columns.update({name: flat(table[name]) for name in names})
