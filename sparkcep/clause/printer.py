@@ -47,6 +47,7 @@ ROWS_TEXT = {
     OMIT_EMPTY: "ALL ROWS PER MATCH OMIT EMPTY MATCHES",
     WITH_UNMATCHED: "ALL ROWS PER MATCH WITH UNMATCHED ROWS",
 }
+STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
 
 
 Cut = Callable[[Expr], str]  # returns the text of an expression
@@ -71,9 +72,8 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, named: Named | None = No
     if clause.skip:
         lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip, named))
     if clause.selection:
-        words = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
-        lines.append(f"EVENT SELECTION {words[clause.selection.strategy]}{report[clause.selection.report]}")
+        lines.append(f"EVENT SELECTION {STRATEGIES[clause.selection.strategy]}{report[clause.selection.report]}")
     lines += [_sequence_text(sequence, cut, named) for sequence in clause.sequences]
     lines.append(f"PATTERN ({_print(clause.pattern, cut, named, 0)})" if clause.automaton is None else f"AUTOMATON {'BY ROWS ' if clause.automaton.by_rows else ''}({_items(clause.automaton, cut)})")
     if clause.lifetime:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from sparkcep.clause.automaton import ROW
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.nodes import quantifier
+from sparkcep.clause.printer import STRATEGIES
 from sparkcep.clause.tokens import one_line
 from sparkcep.clause.tree import MatchClause
 from sparkcep.compiler.net.net import ACCEPT, Net, in_words
@@ -22,7 +23,7 @@ from sparkcep.compiler.strategy import strategy_of
 from sparkcep.draw.graph import COMPLETE, IGNORE, TAKE, Edge, Graph, State
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Automaton
-from sparkcep.sql.explain.describe import STRATEGIES, condition_texts, window_texts
+from sparkcep.sql.explain.describe import condition_texts, window_texts
 
 MAX_STATES = 200  # states that are drawn; an automaton may have thousands
 MAX_EDGES = 2000

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from sparkcep.clause.automaton import ROW
+from sparkcep.clause.printer import STRATEGIES
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW
 from sparkcep.compiler import searches as by
 from sparkcep.compiler.net.net import E_NOT, E_VAR, Net
@@ -188,7 +189,6 @@ def _sliced(plan: Plan, slicing: Slicing) -> str:
 
 
 NO_CLAUSE = "no MATCH_RECOGNIZE clause: the statement goes to Spark unchanged"
-STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
 _IGNORE = {"STRICT": "never: rows of a match are adjacent", "NEXT": "the row satisfies none of {variables}", "ANY": "always"}
 
 

@@ -15,7 +15,7 @@ from itertools import chain, count
 from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr, render
 from sparkcep.clause.parser import parse_clause
-from sparkcep.clause.printer import to_text, variable_text
+from sparkcep.clause.printer import STRATEGIES, to_text, variable_text
 from sparkcep.clause.tokens import Span, matching, tokenize
 from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.errors import ClauseError
@@ -30,7 +30,6 @@ from sparkcep.sql.trees import call_text, literal_text
 _PATTERN = "PATTERN (A) DEFINE A AS "
 _MANY = {"cat": nodes.Concat, "alt": nodes.Alternate, "and": nodes.Conjunct, "permute": nodes.Permute}
 _ALONE = {"empty": nodes.Empty, "start": nodes.Start, "end": nodes.End}
-_STRATEGIES = {"STRICT": "STRICT CONTIGUITY", "NEXT": "SKIP TILL NEXT MATCH", "ANY": "SKIP TILL ANY MATCH"}
 _KEPT = re.compile(r"COALESCE\((.*), false\)", re.DOTALL)  # the column of a FILTER
 _GUARD = re.compile(r"COALESCE\(CASE WHEN .*try_add\(", re.DOTALL)  # a condition over a row that may fail
 _GUARDED = re.compile(r"CASE WHEN COALESCE\(.*, false\) THEN (.*) END", re.DOTALL)  # an argument beside a FILTER that may fail
@@ -85,7 +84,7 @@ class _Printer:
         parts += [f"ORDER BY {', '.join(order)}"] if order else []
         parts += [_MEASURE, skip]
         if plan.selection is not None:
-            parts.append(f"EVENT SELECTION {_STRATEGIES[plan.selection.strategy]} {plan.selection.report} {'MATCHES' if plan.selection.report == 'ALL' else 'MATCH'}")
+            parts.append(f"EVENT SELECTION {STRATEGIES[plan.selection.strategy]} {plan.selection.report} {'MATCHES' if plan.selection.report == 'ALL' else 'MATCH'}")
         if plan.windows and plan.windows[0].kind != NO_WINDOW:
             parts.append(f"WINDOW {_size(plan.windows[0])}{' ROWS' if plan.windows[0].kind == ROWS else ''}")
         parts.append(f"PATTERN ({self.pattern()})")
