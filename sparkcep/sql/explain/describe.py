@@ -45,7 +45,7 @@ from sparkcep.plan.records import (
     register_column,
     walk,
 )
-from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES, STATUSES
+from sparkcep.plan.scope import APPROXIMATE, CHANGED, ENDINGS, LIFETIMES, SLIDING, STATUSES
 from sparkcep.plan.split.conditions import ORDER, looks_at_match
 from sparkcep.plan.split.fallible import spoken, unshielded
 from sparkcep.settings import COUNTED
@@ -115,9 +115,10 @@ def describe(plan: Plan, filtering: Choice = UNFILTERED, slicing: Slicing = WHOL
 _AS_LONG = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|string_agg)\(|^(array_distinct|transform|filter)\(", re.IGNORECASE)
 
 
-def _written(plan: Plan) -> dict[str, str]:
-    """Returns name -> text and position of the leaves that have a position."""
-    return {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
+def _placed(plan: Plan, names: Iterable[str]) -> str:
+    """Lists columns. A leaf that has a position is shown by its text and position."""
+    places = {place.name: f"{place.text} (line {place.line}, column {place.column})" for place in plan.leaf_places}
+    return ", ".join(places.get(name, name) for name in names)
 
 
 def _unfinished(plan: Plan, shown: Unfinished) -> list[str]:
@@ -147,29 +148,25 @@ def _growth(plan: Plan) -> list[str]:
     """Says how the cost of aggregates grows with the rows of a match that has several output rows."""
     if plan.rows == ONE_ROW:
         return []
-    places = _written(plan)
     by_spark = {name: bool(_AS_LONG.search(text)) for name, text in (*plan.aggregates, *plan.over_arrays)}
-    lists = [name for name, spec in plan.leaves if spec.kind == "agg" and spec.function == "list" and name in places]
+    written = {place.name for place in plan.leaf_places}
+    lists = [name for name, spec in plan.leaves if spec.kind == "agg" and spec.function == "list" and name in written]
     long = [name for name, is_long in by_spark.items() if is_long] + lists
     once = [name for name in by_spark if name not in long]
     lines = []
-
-    def named(names: Iterable[str]) -> str:
-        return ", ".join(places.get(name, name) for name in names)
-
     if once:
         cost = "O(rows of the match) for each output row" if window_aggregates.searched(plan) else "each row of a match once"
-        lines += ["cost of aggregates that Spark computes:", f"  {named(once)}: {cost}"]
+        lines += ["cost of aggregates that Spark computes:", f"  {_placed(plan, once)}: {cost}"]
     if once and not window_aggregates.searched(plan):
         arrays = window_aggregates.refused(plan)
         slow = [name for name in window_aggregates.slow(plan) if not arrays]
         if arrays:
-            lines.append(f"  without the JVM extension, O(rows of the match) for each output row of all of these, because of {named(arrays)}: {window_aggregates.INSTEAD}")
+            lines.append(f"  without the JVM extension, O(rows of the match) for each output row of all of these, because of {_placed(plan, arrays)}: {window_aggregates.INSTEAD}")
         if slow:
-            lines.append(f"  without the JVM extension, O(values so far) for each output row: {named(slow)}; write percentile_approx, or FINAL")
+            lines.append(f"  without the JVM extension, O(values so far) for each output row: {_placed(plan, slow)}; write percentile_approx, or FINAL")
     if long:
         lines.append("values as long as the rows that they are computed from, so O(rows of the match) for each output row:")
-        lines.append(f"  {', '.join(places.get(name, name) for name in long)}")
+        lines.append(f"  {_placed(plan, long)}")
     return lines
 
 
@@ -472,12 +469,6 @@ def _names(strategy: Strategy) -> str:
     return ", ".join(strategy.plan.variables[v] for v in strategy.looking)
 
 
-_OF_HISTORY = {
-    "history_place": "place", "history_so_far": "errors so far", "history_remaining": "intervals that remain", "history_idle": "intervals since its last row",
-    "history_visits": "visits", "history_points": "match points", "history_starts": "first match points of the bundles",
-}
-
-
 def _asked(plan: Plan, strategy: Strategy) -> str:
     """Describes the question that the clause asks."""
     if strategy.question == by.BEST:
@@ -506,16 +497,12 @@ def _additions(strategy: Strategy) -> list[str]:
     leaves = strategy.plan.leaves if strategy.shares_ends else ()
     sums = [name for name, spec in leaves if spec.kind == "agg" and spec.function in ("sum", "avg")]
     arrays = [name for name, spec in leaves if spec.kind == "rows" or (spec.kind == "agg" and spec.function == "list")]
-    lines, places = [], _written(strategy.plan)
-
-    def named(measures: list[str]) -> str:
-        return ", ".join(places.get(name, name) for name in measures)
-
+    lines = []
     if sums:
         cost = "up to one addition for each row of each match, in the order of the rows, and far fewer for values of one sign"
-        lines.append(f"cost of {named(sums)} over FLOAT or DOUBLE: {cost}; DECIMAL is linear in rows")
+        lines.append(f"cost of {_placed(strategy.plan, sums)} over FLOAT or DOUBLE: {cost}; DECIMAL is linear in rows")
     if arrays:
-        lines.append(f"cost of {named(arrays)}: the elements of all arrays; under AFTER MATCH SKIP PAST LAST ROW each row is in one array at most")
+        lines.append(f"cost of {_placed(strategy.plan, arrays)}: the elements of all arrays; under AFTER MATCH SKIP PAST LAST ROW each row is in one array at most")
     return lines
 
 
@@ -615,32 +602,31 @@ def _nav(row: At | Label | RowAt | Value | Classifier, value: str, variables: tu
 
 def show(tree: tuple, variables: tuple[str, ...]) -> str:
     """Returns a condition tree in readable form."""
-    kind = tree[0]
-    if kind == "col":
-        return tree.column
-    if kind == "off":
-        return f"{'PREV' if tree.physical < 0 else 'NEXT'}({tree.column}, {abs(tree.physical)})"
-    if kind == "nav":
-        return _nav(tree, tree.column, variables)
-    if kind == "cls":
-        return _nav(tree, "CLASSIFIER", variables)
-    if kind == "mno":
-        return "MATCH_NUMBER()"
-    if kind == "prior":
-        return f"PRIOR({show(tree.tree, variables)})"
-    if kind == "isfirst":
-        return f"first row of {_set_text(tree.mask, variables)}"
-    if kind == "pair":
-        return f"{tree.column}[{', '.join(_nav(row, 'row', variables) for row in tree.rows)}]"
-    if kind == "checked":
-        return show(tree.tree, variables)
-    if kind == "lit":
-        return tree.text if tree.type != "string" else repr(tree.text)
-    filtered = f" FILTER ({tree.keep})" if kind in ("agg", "by") and tree.keep else ""
-    if kind == "agg":
-        return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){filtered}"
-    if kind == "by":
-        return f"{tree.which}_by({_set_text(tree.mask, variables)}: {tree.column or 'CLASSIFIER'}, {tree.key}){filtered}"
+    match tree[0]:
+        case "col":
+            return tree.column
+        case "off":
+            return f"{'PREV' if tree.physical < 0 else 'NEXT'}({tree.column}, {abs(tree.physical)})"
+        case "nav":
+            return _nav(tree, tree.column, variables)
+        case "cls":
+            return _nav(tree, "CLASSIFIER", variables)
+        case "mno":
+            return "MATCH_NUMBER()"
+        case "prior":
+            return f"PRIOR({show(tree.tree, variables)})"
+        case "isfirst":
+            return f"first row of {_set_text(tree.mask, variables)}"
+        case "pair":
+            return f"{tree.column}[{', '.join(_nav(row, 'row', variables) for row in tree.rows)}]"
+        case "checked":
+            return show(tree.tree, variables)
+        case "lit":
+            return tree.text if tree.type != "string" else repr(tree.text)
+        case "agg":
+            return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){_filter(tree.keep)}"
+        case "by":
+            return f"{tree.which}_by({_set_text(tree.mask, variables)}: {tree.column or 'CLASSIFIER'}, {tree.key}){_filter(tree.keep)}"
     name, args = "+" if tree[1] == TOTAL else tree[1], [show(t, variables) for t in tree[2:]]
     if len(args) == 2 and not name[0].isalpha():
         return f"({args[0]} {name} {args[1]})"
@@ -651,36 +637,36 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
     return f"{name}({', '.join(args)})"
 
 
+def _filter(keep: str | None) -> str:
+    return f" FILTER ({keep})" if keep else ""
+
+
+_OF_HISTORY = {
+    "history_place": "place", "history_so_far": "errors so far", "history_remaining": "intervals that remain", "history_idle": "intervals since its last row",
+    "history_visits": "visits", "history_points": "match points", "history_starts": "first match points of the bundles",
+}
+# the leaves that one text describes
+_LEAVES = {
+    "mno": "MATCH_NUMBER()", "next_start": "begin of the next window that holds a row", "next_end": "end of the next window that holds a row",
+    "emitted": "whether an earlier micro-batch emitted the window", "pairs": "positions and variables of the match's rows", "vector": "positions of the match's rows",
+    "rank": "rank of the match: by score, then earliest rows, then preference",
+    **{kind: f"{name} of each vector of the partition" for kind, name in _OF_HISTORY.items()},
+    **{leaf: f"{name}()" for name, leaf in (STATUSES | ENDINGS | APPROXIMATE | SLIDING | LIFETIMES | CHANGED).items()},
+}  # fmt: skip
+
+
 def _show_leaf(spec: LeafSpec, variables: tuple[str, ...]) -> str:
     kind = spec.kind
-    if kind == "mno":
-        return "MATCH_NUMBER()"
-    if kind in ("window_start", "window_end"):
-        return f"{kind.upper()}()"
-    if kind in ("next_start", "next_end"):
-        return f"{'begin' if kind == 'next_start' else 'end'} of the next window that holds a row"
-    if kind == "emitted":
-        return "whether an earlier micro-batch emitted the window"
-    if kind == "pairs":
-        return "positions and variables of the match's rows"
+    if kind in _LEAVES:
+        return _LEAVES[kind]
     if kind == "score":
         terms = " ".join(f"{'+' if term.sign > 0 else '-'} {_set_text(term.mask, variables)}: {term.column or 1}" for term in spec.terms)
         return f"floating sum in row order of {terms}" + (f", divided by {spec.parts}" if spec.parts > 1 else "")
-    if kind == "rank":
-        return "rank of the match: by score, then earliest rows, then preference"
-    if kind == "vector":
-        return "positions of the match's rows"
     if kind in ("register", "emit"):
         return f"{'register' if kind == 'register' else 'EMIT column'} {spec.number + 1} at the end of the match"
-    if kind in _OF_HISTORY:
-        return f"{_OF_HISTORY[kind]} of each vector of the partition"
-    for name, leaf in (STATUSES | ENDINGS | APPROXIMATE | LIFETIMES | CHANGED).items():
-        if kind == leaf:
-            return f"{name}()"
     semantics = "FINAL " if spec.final else "RUNNING "
     if kind in ("nav", "cls"):
         return semantics + _nav(spec, spec.column if kind == "nav" else "CLASSIFIER", variables)
     if kind == "rows":
         return f"{semantics}rows of {_set_text(spec.mask, variables)}: {', '.join(spec.columns)}"
-    filtered = f" FILTER ({spec.keep})" if spec.keep else ""
-    return f"{semantics}{spec.function}({_set_text(spec.mask, variables)}: {spec.column or '*'}){filtered}"
+    return f"{semantics}{spec.function}({_set_text(spec.mask, variables)}: {spec.column or '*'}){_filter(spec.keep)}"
