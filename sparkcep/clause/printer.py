@@ -33,12 +33,11 @@ from sparkcep.clause.tree import (
     PAST_LAST,
     SHOW_EMPTY,
     TO_FIRST,
+    TO_LAST,
     WITH_UNMATCHED,
     MatchClause,
     Preference,
     Sequence,
-    Skip,
-    SortItem,
 )
 
 ROWS_TEXT = {
@@ -65,12 +64,12 @@ def to_sql(clause: MatchClause, cut: Cut | None = None, named: Named | None = No
     if clause.partition_by:
         lines.append("PARTITION BY " + ", ".join(map(cut, clause.partition_by)))
     if clause.order_by:
-        lines.append("ORDER BY " + ", ".join(_sort_text(s, cut) for s in clause.order_by))
+        lines.append("ORDER BY " + ", ".join(order_text(cut(item.expr), item.descending, item.nulls_first) for item in clause.order_by))
     if clause.measures:
         lines.append("MEASURES " + ", ".join(f"{cut(m.expr)} AS {column(m.name)}" for m in clause.measures))
     lines.append(ROWS_TEXT[clause.rows] + _unfinished_text(clause, cut))
     if clause.skip:
-        lines.append("AFTER MATCH SKIP " + _skip_text(clause.skip, named))
+        lines.append("AFTER MATCH SKIP " + skip_text(clause.skip.mode, named(clause.skip.target) if clause.skip.target else ""))
     if clause.selection:
         report = {None: "", "FIRST": " FIRST MATCH", "ALL": " ALL MATCHES"}
         lines.append(f"EVENT SELECTION {STRATEGIES[clause.selection.strategy]}{report[clause.selection.report]}")
@@ -173,11 +172,10 @@ def _weight_name(name: str) -> str:
     return "~" + variable_text(name[1:]) if name.startswith("~") else variable_text(name)
 
 
-def _sort_text(item: SortItem, cut: Cut) -> str:
-    out = cut(item.expr) + (" DESC" if item.descending else "")
-    if item.nulls_first is not None:
-        out += " NULLS FIRST" if item.nulls_first else " NULLS LAST"
-    return out
+def order_text(text: str, descending: bool, nulls_first: bool | None) -> str:
+    """An item of ORDER BY over the expression ``text``."""
+    nulls = {None: "", True: " NULLS FIRST", False: " NULLS LAST"}[nulls_first]
+    return f"{text}{' DESC' if descending else ''}{nulls}"
 
 
 def _unfinished_text(clause: MatchClause, cut: Cut) -> str:
@@ -187,12 +185,9 @@ def _unfinished_text(clause: MatchClause, cut: Cut) -> str:
     return f" SHOW {shown.what} MATCHES" + (f" AS OF {cut(shown.as_of)}" if shown.as_of is not None else "")
 
 
-def _skip_text(skip: Skip, named: Named) -> str:
-    if skip.mode == PAST_LAST:
-        return "PAST LAST ROW"
-    if skip.mode == NEXT_ROW:
-        return "TO NEXT ROW"
-    return f"TO {'FIRST' if skip.mode == TO_FIRST else 'LAST'} {named(skip.target or '')}"
+def skip_text(mode: str, target: str) -> str:
+    """The text after AFTER MATCH SKIP. ``target``: the variable of TO FIRST and TO LAST."""
+    return {PAST_LAST: "PAST LAST ROW", NEXT_ROW: "TO NEXT ROW", TO_FIRST: f"TO FIRST {target}", TO_LAST: f"TO LAST {target}"}[mode]
 
 
 def variable_text(name: str, quoted: Named = quote) -> str:

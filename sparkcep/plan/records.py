@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, NamedTuple
 
+from sparkcep.clause.printer import order_text
 from sparkcep.plan.limits import (
     MAX_BOUND,
     MAX_BUDGET_NANOS,
@@ -113,6 +114,10 @@ class Order(NamedTuple):
     descending: bool
     nulls_first: bool | None
     plain: bool
+
+    def over(self, text: str) -> str:
+        """The item of ORDER BY over an expression."""
+        return order_text(text, self.descending, self.nulls_first)
 
 
 class EqualKey(NamedTuple):

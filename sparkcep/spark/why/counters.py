@@ -15,8 +15,9 @@ from sparkcep.clause.printer import ROWS_TEXT, to_sql
 from sparkcep.clause.tree import ONE_ROW
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.spark.why.casts import casts
-from sparkcep.spark.why.partition import Run, joined, row_columns, text_of, window_of
+from sparkcep.spark.why.partition import Run, joined, row_columns
 from sparkcep.spark.why.statement import Input
+from sparkcep.sql.rewrite.rewrite import text_of, window_of
 from sparkcep.tracing.answers.hints import Totals
 from sparkcep.tracing.answers.overall import MOST_COMPARISONS
 from sparkcep.tracing.conditions.question import ROW, Question
@@ -28,7 +29,7 @@ _SIZE, _HASH = "__size", "__hash"
 
 def count(run: Run, asked: Input, question: Question) -> Totals:
     """Counts the rows and the truths of comparisons, by one job. Finds casts, without a job."""
-    plan, window = question.plan, window_of(question.plan)
+    plan, window = question.plan, window_of(question.plan, [key.column for key in question.plan.partition])
     texts = {column.name: column.text.replace(ORDER, window) for column in question.columns}
     counted = {c.number: question.values[c.truth].column for c in question.comparisons[:MOST_COMPARISONS] if question.values[c.truth].column}
     keys = {f"__k{i}": text_of(plan, key.column) for i, key in enumerate(plan.partition)}

@@ -7,7 +7,7 @@ and the trace and the engine see them in this order.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from sparkcep.plan.records import walk
 from sparkcep.plan.scope import RANDOM
 from sparkcep.plan.split.conditions import ORDER
 from sparkcep.spark.why.statement import Input
-from sparkcep.sql.rewrite.rewrite import letters_sql, order_text
+from sparkcep.sql.rewrite.rewrite import by_keys, letters_sql, text_of, window_of
 from sparkcep.tracing.answers.values import Values
 from sparkcep.tracing.conditions.question import ROW, WHY, Question
 from sparkcep.tracing.rows.frozen import FrozenRows, shown_column
@@ -201,7 +201,7 @@ def _part(query: str, question: Question, rows: int) -> str:
             distance = f"{{1}} - {{0}} <= {size}"
         inside = f"{distance.format(window.order, '__from')} AND {distance.format('__to', window.order)}"
     reach = margin(question)
-    whole = f"({_by(key.column for key in question.plan.partition)})"  # the query reads one partition
+    whole = f"({by_keys(key.column for key in question.plan.partition)})"  # the query reads one partition
     bounded = f"SELECT *, min(IF({_ASKED}, {bounds}, NULL)) OVER {whole} AS __from, max(IF({_ASKED}, {bounds}, NULL)) OVER {whole} AS __to FROM ({query})"
     marked = f"SELECT *, COALESCE({inside}, false) OR {_ASKED} AS __inside FROM ({bounded})"
     placed = f"SELECT *, min(IF(__inside, {ROW}, NULL)) OVER {whole} AS __first, max(IF(__inside, {ROW}, NULL)) OVER {whole} AS __last FROM ({marked})"
@@ -213,28 +213,10 @@ def row_columns(question: Question, source: str) -> list[str]:
 
     ``source``: the clause's input, which the clock of unfinished matches reads a second time.
     """
-    plan, window = question.plan, window_of(question.plan)
+    plan, window = question.plan, window_of(question.plan, [key.column for key in question.plan.partition])
     texts = dict(plan.inputs)
     if question.unfinished is not None and CLOCK in texts:
         texts[CLOCK] = clock_text(question.unfinished, source)
     computed = [f"{text} AS {name}" for name, text in texts.items()] + letters_sql(plan)
     computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in (*plan.ordered_inputs, *question.columns)]
     return [*computed, f"row_number() OVER ({window}) - 1 AS {ROW}"]
-
-
-def window_of(plan: Plan) -> str:
-    """The clause's PARTITION BY and ORDER BY as a window."""
-    order = ", ".join(order_text(text_of(plan, item.column), item) for item in plan.order)
-    return f"{_by(text_of(plan, key.column) for key in plan.partition)}ORDER BY {order or 'NULL'}"
-
-
-def _by(keys: Iterable[str]) -> str:
-    """A window's PARTITION BY with a blank after it, "" without keys. Spark logs a warning for each window without PARTITION BY."""
-    listed = ", ".join(keys)
-    return f"PARTITION BY {listed} " if listed else ""
-
-
-def text_of(plan: Plan, column: str) -> str:
-    """An input column as SQL over the clause's input."""
-    return f"({dict(plan.inputs)[column]})"
-

@@ -22,7 +22,7 @@ import functools
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -39,7 +39,7 @@ from sparkcep.plan.extend.unfinished import CLOCK, check_repeatable, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
-from sparkcep.plan.records import ListChanges, Order, Ranking
+from sparkcep.plan.records import ListChanges, Ranking
 from sparkcep.plan.scope import AFTER, BEFORE, CHANGE, LIST_CHANGE, NEXT_END, NEXT_START, RANK, SCORE
 from sparkcep.plan.split.conditions import ORDER, ROW_NUMBER
 from sparkcep.plan.split.measures import ELEMENT, POSITION
@@ -657,8 +657,7 @@ def _ranked(plan: Plan, ranking: Ranking, rows: str) -> str:
     groups = _groups(plan, ranking)
     if plan.compares_overall:
         groups.append(_without_rows(ranking.changes))
-    grouped = f"PARTITION BY {', '.join(groups)} " if groups else ""
-    rank = f"dense_rank() OVER ({grouped}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
+    rank = f"dense_rank() OVER ({by_keys(groups)}ORDER BY {', '.join(ranking.order)}) AS {RANK}"
     return f"(SELECT * FROM (SELECT *, {rank} FROM ({scores})) WHERE {RANK} <= {ranking.top})"
 
 
@@ -848,18 +847,13 @@ def _input(plan: Plan, source: str, months: Months | None, chosen: Filter | None
     if CLOCK in texts:
         texts[CLOCK] = clock_text(plan, source)
     keys = plan.keys
-    order = [order_text(item.column, item) for item in plan.order]
+    order = [item.over(item.column) for item in plan.order]
     order += [plan.changes.arrival] if plan.changes is not None and plan.changes.arrival else []
     computed = [f"{t} AS {n}" for n, t in texts.items()] + letters_sql(plan)
     order_only = _unread(plan)
     shipped = [n for n in texts if n not in order_only] + ([LETTERS] if plan.letters else [])
     if plan.ordered_inputs:
-        window = " ".join(
-            [
-                *(["PARTITION BY " + ", ".join(_text_of(plan, k) for k in keys)] if keys else []),
-                "ORDER BY " + ", ".join(order_text(_text_of(plan, item.column), item) for item in plan.order),
-            ]
-        )
+        window = window_of(plan, keys)
         computed += [f"{text.replace(ORDER, window)} AS {name}" for name, text in plan.ordered_inputs]
         computed.append(f"{ROW_NUMBER.replace(ORDER, window)} AS __rn")
         shipped += [n for n, _ in plan.ordered_inputs]
@@ -963,14 +957,24 @@ def _own_names(plan: Plan) -> list[str]:
     return list({item.name.lower(): quote(item.name) for item in reversed(own)}.values())[::-1]
 
 
-def _text_of(plan: Plan, column: str) -> str:
+def text_of(plan: Plan, column: str) -> str:
+    """Returns an input column as SQL over the clause's input."""
     return f"({dict(plan.inputs)[column]})"
 
 
-def order_text(text: str, item: Order) -> str:
-    """Returns an ORDER BY expression over ``text``."""
-    nulls = "" if item.nulls_first is None else (" NULLS FIRST" if item.nulls_first else " NULLS LAST")
-    return f"{text}{' DESC' if item.descending else ''}{nulls}"
+def window_of(plan: Plan, keys: Iterable[str]) -> str:
+    """Returns the window of the input columns ``keys`` and the clause's ORDER BY, over the clause's input."""
+    order = ", ".join(item.over(text_of(plan, item.column)) for item in plan.order)
+    return f"{by_keys(text_of(plan, key) for key in keys)}ORDER BY {order or 'NULL'}"
+
+
+def by_keys(texts: Iterable[str]) -> str:
+    """Returns a window's PARTITION BY with a blank after it, "" without keys.
+
+    Spark logs a warning for each window without PARTITION BY.
+    """
+    listed = ", ".join(texts)
+    return f"PARTITION BY {listed} " if listed else ""
 
 
 def _needed(plan: Plan) -> set[str]:

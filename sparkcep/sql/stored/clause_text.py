@@ -15,16 +15,14 @@ from itertools import chain, count
 from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr, render
 from sparkcep.clause.parser import parse_clause
-from sparkcep.clause.printer import STRATEGIES, to_text, variable_text
+from sparkcep.clause.printer import STRATEGIES, skip_text, to_text, variable_text
 from sparkcep.clause.tokens import Span, matching, tokenize
-from sparkcep.clause.tree import NEXT_ROW, PAST_LAST, TO_FIRST
 from sparkcep.errors import ClauseError
 from sparkcep.plan.options import MICROS, NO_WINDOW, ROWS
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import ALL_ROWS, Repeat, Window, Within
 from sparkcep.plan.split.conditions import conjuncts
 from sparkcep.plan.split.fallible import FAILS, spoken
-from sparkcep.sql.rewrite.rewrite import order_text
 from sparkcep.sql.trees import call_text, literal_text
 
 _PATTERN = "PATTERN (A) DEFINE A AS "
@@ -77,7 +75,7 @@ class _Printer:
     def text(self) -> str:
         plan = self.plan
         keys = [self.texts[key.column] for key in plan.partition]
-        order = [order_text(self.texts[item.column], item) for item in plan.order]
+        order = [item.over(self.texts[item.column]) for item in plan.order]
         defines = list(self.defines())
         skip = self.skip()
         parts = [f"PARTITION BY {', '.join(keys)}"] if keys else []
@@ -113,9 +111,7 @@ class _Printer:
 
     def skip(self) -> str:
         mode, mask = self.plan.skip.mode, self.plan.skip.targets
-        if mode in (PAST_LAST, NEXT_ROW):
-            return f"AFTER MATCH SKIP {'PAST LAST ROW' if mode == PAST_LAST else 'TO NEXT ROW'}"
-        return f"AFTER MATCH SKIP TO {'FIRST' if mode == TO_FIRST else 'LAST'} {self.of(mask)}"
+        return f"AFTER MATCH SKIP {skip_text(mode, self.of(mask) if mask else '')}"
 
     # -- the pattern ----------------------------------------------------------------------------------------
 
