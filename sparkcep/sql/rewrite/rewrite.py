@@ -983,25 +983,22 @@ def _needed(plan: Plan) -> set[str]:
     if plan.rows != ONE_ROW:
         needed |= {item.column for item in plan.order if not item.plain}
 
-    def visit(value: object) -> None:
-        if isinstance(value, tuple):
-            for v in value:
-                visit(v)
-        elif isinstance(value, str) and value.startswith("__"):
-            needed.add(value)
-
-    visit(plan.conditions)
-    visit(plan.windows)
-    visit(plan.unfinished)
-    visit(tuple(leaf.spec for leaf in plan.leaves))
+    read: list[object] = [plan.conditions, plan.windows, plan.unfinished, *(leaf.spec for leaf in plan.leaves), plan.changes and plan.changes._replace(came=())]
     if plan.automaton is not None:
         automaton = plan.automaton
-        visit((tuple((register.initial, register.like) for register in automaton.registers), automaton.time, automaton.lifetime))
-        visit(tuple((arc.fence, arc.sets, arc.emits) for arc in automaton.arcs))
-    visit(plan.changes and plan.changes._replace(came=()))
+        read += [automaton.time, automaton.lifetime, *((register.initial, register.like) for register in automaton.registers)]
+        read += [(arc.fence, arc.sets, arc.emits) for arc in automaton.arcs]
     if plan.ranking:
-        visit((plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored, plan.ranking.by_sequences))
-    return needed
+        read += [plan.ranking.monotone, plan.ranking.by_sides, plan.ranking.scored, plan.ranking.by_sequences]
+    return needed | {text for text in _texts_in(tuple(read)) if text.startswith("__")}
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _texts_in(part)
+    elif isinstance(value, str):
+        yield value
 
 
 def _output(plan: Plan) -> list[str]:
