@@ -403,38 +403,42 @@ def _is_size(kind: str, size: str) -> bool:
 def _is_leaf(spec: LeafSpec, found: Mapping) -> bool:
     """Whether the plan has what a leaf refers to."""
     automaton, approx, slide, ranking, changes = (found[name] for name in ("automaton", "approximate", "slide", "ranking", "changes"))
-    if spec.kind in ("register", "emit"):
-        return automaton is not None and spec.number < len(automaton.registers if spec.kind == "register" else automaton.emits)
-    if spec.kind in ("match_from", "match_to"):
-        return automaton is not None and spec.column == automaton.time
-    if spec.kind in ("next_start", "next_end", "pairs", "emitted") and (ranking is None or ranking.changes is None):
-        return False
-    if spec.kind in ("window_start", "window_end", "next_start", "next_end"):
-        return slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
-    if spec.kind in ("change", "change_number", "changed_by"):
-        return changes is not None and changes.report == "CHANGES"
-    if spec.kind in ("status", "ended", "expected"):
-        return found["unfinished"] is not None
-    if spec.kind == "punctuation":
-        return changes is not None and changes.report == "CHANGES" and found["rows"] == "one" and spec.column == changes.time
-    if spec.kind == "agg":
-        return _is_aggregate(spec)
-    if spec.kind == "rows":
-        return bool(spec.columns)
-    if spec.kind == "rank":
-        return ranking is not None and ranking.by_engine
-    if spec.kind in ("errors", "missing", "kind"):
-        return approx is not None and approx.report != "HISTORY" and (spec.kind != "errors" or spec.whole == approx.whole)
-    if spec.kind in ("bundle_start", "bundle_end", "bundle_size"):
-        return approx is not None and approx.report == "BUNDLES"
-    if spec.kind in ("complete", "left_out", "allowed", "coverage"):
-        return approx is not None and approx.budget is not None and approx.report != "HISTORY"
-    if spec.kind.startswith("history_"):
-        return approx is not None and approx.report == "HISTORY"
-    if spec.kind == "cnt":
-        return found["selection"] is not None and found["selection"].report == "ALL" and automaton is None and (approx is not None or found["rows"] != "unmatched") and (approx is None or (approx.budget is None and approx.report in ("PROXY", "PER ERROR", "BUNDLES")))
-    if spec.kind == "graph":
-        return found["selection"] is not None and found["selection"].report == "ALL" and automaton is approx is None and found["rows"] != "unmatched"
+    reports_all = found["selection"] is not None and found["selection"].report == "ALL"
+    compares = ranking is not None and ranking.changes is not None
+    match spec.kind:
+        case "register" | "emit":
+            return automaton is not None and spec.number < len(automaton.registers if spec.kind == "register" else automaton.emits)
+        case "match_from" | "match_to":
+            return automaton is not None and spec.column == automaton.time
+        case "pairs" | "emitted":
+            return compares
+        case "window_start" | "window_end" | "next_start" | "next_end":
+            known = compares or spec.kind.startswith("window")
+            return known and slide is not None and spec.column == found["windows"][0].order and spec.step == common_unit(slide.step, found["windows"][0].size)
+        case "change" | "change_number" | "changed_by":
+            return changes is not None and changes.report == "CHANGES"
+        case "status" | "ended" | "expected":
+            return found["unfinished"] is not None
+        case "punctuation":
+            return changes is not None and changes.report == "CHANGES" and found["rows"] == "one" and spec.column == changes.time
+        case "agg":
+            return _is_aggregate(spec)
+        case "rows":
+            return bool(spec.columns)
+        case "rank":
+            return ranking is not None and ranking.by_engine
+        case "errors" | "missing" | "kind":
+            return approx is not None and approx.report != "HISTORY" and (spec.kind != "errors" or spec.whole == approx.whole)
+        case "bundle_start" | "bundle_end" | "bundle_size":
+            return approx is not None and approx.report == "BUNDLES"
+        case "complete" | "left_out" | "allowed" | "coverage":
+            return approx is not None and approx.budget is not None and approx.report != "HISTORY"
+        case kind if kind.startswith("history_"):
+            return approx is not None and approx.report == "HISTORY"
+        case "cnt" if approx is not None:
+            return reports_all and automaton is None and approx.budget is None and approx.report in ("PROXY", "PER ERROR", "BUNDLES")
+        case "cnt" | "graph":
+            return reports_all and automaton is approx is None and found["rows"] != "unmatched"
     return True
 
 
