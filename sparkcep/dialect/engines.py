@@ -501,10 +501,6 @@ def _first_unit(node: exp.Expr, note: Note) -> exp.Expr:
     return call("last_day", node.this)
 
 
-def _spliced(node: exp.Expr, note: Note) -> exp.Expr:
-    return call("overlay", node.this, node.expression, node.args["start"], node.args["length"])
-
-
 def _texts(node: exp.Expr, note: Note) -> exp.Expr:
     """Translates LISTAGG, which is an empty string without values."""
     if alone(node):
@@ -581,7 +577,8 @@ _SNOWFLAKE = Engine(
         "DATEADD": later, "TIMESTAMPADD": later, "TIMEADD": later, "ADD_MONTHS": months_later,
         "DAYOFWEEK": day_of_week_from_0, "DAYOFWEEKISO": iso_day_of_week, "DAYOFWEEK_ISO": iso_day_of_week,
         "WEEK": _renamed("weekofyear"), "WEEKOFYEAR": _renamed("weekofyear"), "YEAROFWEEK": iso_year, "YEAROFWEEKISO": iso_year,
-        "DATE_TRUNC": cut_date, "TRUNC": _snowflake_trunc, "TRUNCATE": _snowflake_trunc, "LAST_DAY": _first_unit, "INSERT": _spliced,
+        "DATE_TRUNC": cut_date, "TRUNC": _snowflake_trunc, "TRUNCATE": _snowflake_trunc, "LAST_DAY": _first_unit,
+        "INSERT": lambda node, note: call("overlay", node.this, node.expression, node.args["start"], node.args["length"]),
         "TIME_SLICE": refused("Spark does not have TIME_SLICE: write timestamp_seconds(floor(unix_seconds(ts) / n) * n) for slices of n seconds"),
         "RLIKE": whole_pattern, "REGEXP_LIKE": whole_pattern, "REGEXP_SUBSTR": extracted, "REGEXP_REPLACE": substituted,
         "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE, "CHR": _CHARACTER, "INITCAP": _INITCAP,
@@ -601,11 +598,6 @@ _SNOWFLAKE = Engine(
 
 
 # -- Flink ------------------------------------------------------------------------------------------------------
-
-
-def _skipping(node: exp.Expr, note: Note) -> exp.Expr:
-    """Translates CONCAT_WS, which skips NULLs; sqlglot's default does not."""
-    return call("concat_ws", *node.expressions)
 
 
 def _flink_difference(node: exp.Expr, note: Note) -> exp.Expr:
@@ -631,7 +623,9 @@ _FLINK = Engine(
     | names("ARRAY_REMOVE ARRAY_REVERSE ARRAY_UNION MAP_KEYS MAP_VALUES MAP_FROM_ARRAYS REGEXP_REPLACE TO_DATE TO_TIMESTAMP")
     | dict.fromkeys(("STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP"), silent_if(lambda node: is_double(node.this, ONLY_DOUBLE), _OWN_TYPE))
     | {
-        "GREATEST": null_if_any, "LEAST": null_if_any, "CONCAT_WS": _skipping, "AVG": integer_average, "LN": _LOGARITHM, "LOG": _LOGARITHM,
+        "GREATEST": null_if_any, "LEAST": null_if_any,
+        "CONCAT_WS": _renamed("concat_ws"),  # it skips NULLs; what sqlglot writes does not
+        "AVG": integer_average, "LN": _LOGARITHM, "LOG": _LOGARITHM,
         "LOG2": _LOGARITHM, "LOG10": _LOGARITHM,
         "SUBSTR": _SUBSTRING, "SUBSTRING": _SUBSTRING, "REPLACE": _REPLACE,
         "CHR": silent_if(lambda node: (whole(node.expressions[0]) or 999) < 256, "CHR: codes from 256 on differ here"),

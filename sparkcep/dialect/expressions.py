@@ -108,54 +108,52 @@ def _literal(expr: Expr, text: str) -> exp.Expr:
 
 def _made(expr: Expr, text: str, args: list[exp.Expr], words: Words) -> exp.Expr:
     """Returns the node over ``args``."""
-    if expr.op in ("and", "or"):
-        return reduce(lambda left, right: (exp.And if expr.op == "and" else exp.Or)(this=left, expression=right), args)
-    if expr.op == "bin" and expr.value in _BINARY:
-        return _BINARY[expr.value](this=args[0], expression=args[1])
-    if expr.op == "un" and expr.value in _UNARY:
-        return _UNARY[expr.value](this=args[0])
-    if expr.op == "paren":
-        return exp.Paren(this=args[0])
-    if expr.op == "lambda":
-        return exp.Lambda(this=args[0], expressions=[exp.to_identifier(name) for name in expr.value])
-    if expr.op == "case":
-        return _case(expr.value, args)
-    if expr.op == "cast":
-        kind = exp.TryCast if "try" in expr.flags else exp.Cast
-        return kind(this=args[0], to=_type(expr.value))
-    if expr.op == "field":
-        return exp.Dot(this=args[0], expression=exp.to_identifier(expr.value))
-    if expr.op == "index":
-        return exp.Bracket(this=args[0], expressions=[args[1]])
-    if (expr.op, expr.value) == ("special", "AT TIME ZONE"):
-        return exp.AtTimeZone(this=args[0], zone=args[1])
-    if (expr.op, expr.value) == ("special", "row"):
-        return exp.Tuple(expressions=[_named(expr, arg, before, behind) for arg, before, behind in zip(args, words, words[1:])])
-    predicate = _predicate(expr, args, words)
-    if predicate is not None:
-        return exp.Not(this=predicate) if "not" in expr.flags else predicate
-    if expr.op == "call":
-        return _call(expr, " ".join(text[: text.index("(")].split()), args, words)
+    match expr.op, expr.value:
+        case ("and" | "or"), _:
+            return reduce(lambda left, right: (exp.And if expr.op == "and" else exp.Or)(this=left, expression=right), args)
+        case "bin", operator if operator in _BINARY:
+            return _BINARY[operator](this=args[0], expression=args[1])
+        case "un", operator if operator in _UNARY:
+            return _UNARY[operator](this=args[0])
+        case "paren", _:
+            return exp.Paren(this=args[0])
+        case "lambda", names:
+            return exp.Lambda(this=args[0], expressions=[exp.to_identifier(name) for name in names])
+        case "case", shape:
+            return _case(shape, args)
+        case "cast", kind:
+            return (exp.TryCast if "try" in expr.flags else exp.Cast)(this=args[0], to=_type(kind))
+        case "field", name:
+            return exp.Dot(this=args[0], expression=exp.to_identifier(name))
+        case "index", _:
+            return exp.Bracket(this=args[0], expressions=[args[1]])
+        case "special", "AT TIME ZONE":
+            return exp.AtTimeZone(this=args[0], zone=args[1])
+        case "special", "row":
+            return exp.Tuple(expressions=[_named(expr, arg, before, behind) for arg, before, behind in zip(args, words, words[1:])])
+        case ("between" | "in" | "like" | "is"), _:
+            predicate = _predicate(expr, args, words)
+            return exp.Not(this=predicate) if "not" in expr.flags else predicate
+        case "call", _:
+            return _call(expr, " ".join(text[: text.index("(")].split()), args, words)
     return exp.Anonymous(this=str(expr.value or expr.op).upper(), expressions=args)
 
 
-def _predicate(expr: Expr, args: list[exp.Expr], words: Words) -> exp.Expr | None:
-    """Returns the node of a predicate without its NOT. Returns None for any other expression."""
+def _predicate(expr: Expr, args: list[exp.Expr], words: Words) -> exp.Expr:
+    """Returns the node of a predicate without its NOT."""
     if expr.op == "between":
         return exp.Between(this=args[0], low=args[1], high=args[2])
     if expr.op == "in":
         return exp.In(this=args[0], query=args[1]) if expr.value == "query" else exp.In(this=args[0], expressions=args[1:])
-    if expr.op == "like" and words[1][-1].text == "(" and words[1][-2].upper in _SOME:
-        return _LIKE[expr.value](this=args[0], expression=_SOME[words[1][-2].upper](this=exp.Tuple(expressions=args[1:])))
-    if expr.op == "like":
-        like = _LIKE[expr.value](this=args[0], expression=args[1])
-        return exp.Escape(this=like, expression=args[2]) if len(args) > 2 else like
     if expr.op == "is" and len(args) == 2:  # the enclosing NOT, if any, turns it into an equality
         return exp.NullSafeNEQ(this=args[0], expression=args[1])
     if expr.op == "is":
         constant = _CONSTANTS.get(expr.value)
         return exp.Is(this=args[0], expression=constant() if constant else exp.Var(this=expr.value))
-    return None
+    if words[1][-1].text == "(" and words[1][-2].upper in _SOME:
+        return _LIKE[expr.value](this=args[0], expression=_SOME[words[1][-2].upper](this=exp.Tuple(expressions=args[1:])))
+    like = _LIKE[expr.value](this=args[0], expression=args[1])
+    return exp.Escape(this=like, expression=args[2]) if len(args) > 2 else like
 
 
 def _call(expr: Expr, name: str, args: list[exp.Expr], words: Words) -> exp.Expr:

@@ -57,10 +57,6 @@ def _convert_tz(text, of, to):
     return _call("date_format", moved, _text("yyyy-MM-dd HH:mm:ss"))
 
 
-def _element(of, number):
-    return _call("try_element_at", of, number)
-
-
 def _json_exists(text, path):
     return exp.Paren(this=exp.Not(this=exp.Is(this=_call("get_json_object", text, path), expression=exp.null())))
 
@@ -140,7 +136,7 @@ def in_spark(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
         if isinstance(node, (exp.Floor, exp.Ceil)) and node.args.get("to") is not None:
             return _rounded(node, node.args["to"].name.upper())
         if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
-            return _element(node.this, node.expressions[0])
+            return _call("try_element_at", node.this, node.expressions[0])
         if isinstance(node, exp.Bracket) and isinstance(node.this, exp.Column) and node.this.name.upper() == "MAP":
             return _call("map", *node.expressions)
         if isinstance(node, exp.DataType) and node.this == exp.DType.USERDEFINED and str(node.args.get("kind")).upper() == "BYTES":
@@ -238,20 +234,21 @@ def in_flink(tree: exp.Expr, mark: str, note: Note) -> exp.Expr:
 
 
 def _flink_node(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
-        return exp.Floor(this=node.this, to=exp.Var(this=node.args["unit"].name.upper()))
-    if isinstance(node, exp.RegexpLike):
-        return _call("REGEXP", node.this, node.expression)
-    if isinstance(node, (exp.DateAdd, exp.TimestampAdd, exp.TsOrDsAdd)):
-        return _call("TIMESTAMPADD", _unit(node), node.expression, node.this)
-    if isinstance(node, (exp.DateDiff, exp.TimestampDiff, exp.TsOrDsDiff)):
-        return _call("TIMESTAMPDIFF", _unit(node), node.expression, node.this)
-    if isinstance(node, exp.Length):
-        return _call("CHAR_LENGTH", node.this)
-    if isinstance(node, exp.StrPosition):
-        return _call("LOCATE", node.args["substr"], node.this)
-    if isinstance(node, exp.DataType) and node.this in _TYPES:
-        return exp.DataType(this=exp.DType.USERDEFINED, kind=_TYPES[node.this])
+    match node:
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            return exp.Floor(this=node.this, to=exp.Var(this=node.args["unit"].name.upper()))
+        case exp.RegexpLike():
+            return _call("REGEXP", node.this, node.expression)
+        case exp.DateAdd() | exp.TimestampAdd() | exp.TsOrDsAdd():
+            return _call("TIMESTAMPADD", _unit(node), node.expression, node.this)
+        case exp.DateDiff() | exp.TimestampDiff() | exp.TsOrDsDiff():
+            return _call("TIMESTAMPDIFF", _unit(node), node.expression, node.this)
+        case exp.Length():
+            return _call("CHAR_LENGTH", node.this)
+        case exp.StrPosition():
+            return _call("LOCATE", node.args["substr"], node.this)
+        case exp.DataType() if node.this in _TYPES:
+            return exp.DataType(this=exp.DType.USERDEFINED, kind=_TYPES[node.this])
     return node
 
 
