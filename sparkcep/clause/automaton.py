@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sparkcep.clause.expressions import Cursor, Expr, ExpressionParser
-from sparkcep.clause.tokens import END, QUOTED, WORD, Span, tokenize
+from sparkcep.clause.tokens import END, QUOTED, WORD, Span, span_field, tokenize
 
 ROW, EMPTY, EXPIRY = "row", "empty", "expiry"  # an arc takes a row, nothing, or the end of its rows' lifetimes
-
-
-def _span() -> Span:
-    return field(default=Span(0, 0), compare=False)
 
 
 @dataclass(frozen=True)
@@ -25,8 +21,8 @@ class Register:
     type: str
     initial: Expr | None = None
     like: Expr | None = None
-    span: Span = _span()
-    type_span: Span = _span()
+    span: Span = span_field()
+    type_span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class State:
     start: bool = False
     final: bool = False
     ignore: Expr | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Assignment:
 
     register: str
     value: Expr
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Emitted:
 
     value: Expr
     name: str
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -64,8 +60,8 @@ class Parameter:
 
     name: str
     type: str
-    span: Span = _span()
-    type_span: Span = _span()
+    span: Span = span_field()
+    type_span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -85,9 +81,9 @@ class Arc:
     sets: tuple[Assignment, ...] = ()
     emits: tuple[Emitted, ...] = ()
     parameters: tuple[Parameter, ...] | None = None
-    span: Span = _span()
-    name_span: Span = _span()
-    head: Span = _span()  # of the name with its parameters
+    span: Span = span_field()
+    name_span: Span = span_field()
+    head: Span = span_field()  # of the name with its parameters
 
 
 @dataclass(frozen=True)
@@ -99,8 +95,8 @@ class ArcTable:
 
     text: str
     arrival: tuple[Expr, ...] = ()
-    table: Span = _span()
-    span: Span = _span()
+    table: Span = span_field()
+    span: Span = span_field()
 
 
 Item = Register | State | Arc | ArcTable
@@ -117,7 +113,7 @@ class Automaton:
 
     items: tuple[Item, ...]
     by_rows: bool = False
-    span: Span = _span()
+    span: Span = span_field()
 
     @property
     def registers(self) -> tuple[Register, ...]:

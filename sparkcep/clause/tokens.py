@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sparkcep.clause.opaque_text import islands
@@ -289,3 +289,8 @@ class Span:
     def holds(self, other: Span) -> bool:
         """Whether the other span lies inside."""
         return self.start <= other.start and other.end <= self.end
+
+
+def span_field() -> Span:
+    """The place of a node, as a field of its class. Nodes are equal at different places."""
+    return field(default=Span(0, 0), compare=False)

@@ -11,15 +11,11 @@ from dataclasses import dataclass, field
 from sparkcep.clause.automaton import Automaton
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.nodes import Node, Var, walk
-from sparkcep.clause.tokens import Span
+from sparkcep.clause.tokens import Span, span_field
 from sparkcep.errors import SEMANTIC, ClauseError, error_at
 
 ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, WITH_UNMATCHED = "one", "show", "omit", "unmatched"
 PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST = "past_last", "next_row", "first", "last"
-
-
-def _span() -> Span:
-    return field(default=Span(0, 0), compare=False)
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class SortItem:
 class Measure:
     expr: Expr
     name: str
-    name_span: Span = _span()
+    name_span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Skip:
 
     mode: str
     target: str | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -51,14 +47,14 @@ class Unfinished:
 
     what: str
     as_of: Expr | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
 class EventSelection:
     strategy: str  # STRICT, NEXT, ANY
     report: str | None = None  # FIRST, ALL
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Window:
     rows: bool = False
     slide: Expr | None = None
     slide_rows: bool = False
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ class Lifetime:
     """``LIFETIME TO end``: the end of a row's life."""
 
     end: Expr
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ class Changes:
     arrival: tuple[Expr, ...] = ()
     consecutive: Expr | None = None
     punctuate: Expr | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ class Report:
 
     what: str
     punctuations: bool = False
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ class Speculate:
 
     what: str
     size: Expr | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ class HistoryTable:
     sketch: tuple[Expr, ...] = ()
     refill: bool = False
     bundles: Expr | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ class Budget:
     per: str | None = None
     history: HistoryTable | None = None
     explore: bool = False
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,7 @@ class Approx:
     intervals: Expr | None = None
     budget: Budget | None = None
     parts: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # places of WEIGHTS, the report and BUDGET
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -195,7 +191,7 @@ class Preference:
     sequences: bool = False
     weights: tuple[tuple[str, Expr], ...] = ()
     name_spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -212,29 +208,29 @@ class Sequence:
     step: Expr | None = None
     step_rows: bool = False
     pref: Preference | None = None
-    name_span: Span = _span()
-    span: Span = _span()
+    name_span: Span = span_field()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
 class Top:
     k: Expr
     scope: str | None = None  # PARTITION, OVERALL
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
 class Subset:
     name: str
     members: tuple[Var, ...]
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
 class Define:
     variable: str
     condition: Expr
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True)
@@ -267,7 +263,7 @@ class MatchClause:
     words: tuple[Span, ...] = field(default=(), compare=False, repr=False)  # see clause/possible_columns
     parameters: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)  # see Cursor
     text: str = field(default="", compare=False, repr=False)
-    span: Span = _span()
+    span: Span = span_field()
 
     def expressions(self) -> list[Expr]:
         """All expressions of the clause, over the input's rows and over the rows of a match."""
