@@ -239,11 +239,7 @@ class AutomatonParser:
         target = self.c.name("the state that the arc leads to")
         on, when, sets, emits = ROW, None, (), ()
         if c.take_word("ON"):
-            if not c.take_word("EMPTY"):
-                c.expect_word("EXPIRY", "or EMPTY after ON")
-                on = EXPIRY
-            else:
-                on = EMPTY
+            on = c.expect_one_of(("EMPTY", "EXPIRY"), "or EMPTY after ON").lower()
         if c.take_word("WHEN"):
             when = self.expressions.parse()
         if c.take_word("SET"):

@@ -243,6 +243,14 @@ class Cursor:
         if not self.take_word(word):
             raise self.error(f"expected {word} {why}")
 
+    def expect_one_of(self, words: tuple[str, ...], why: str) -> str:
+        """Takes one of these words and returns it. The error without any of them names the last one."""
+        for word in words[:-1]:
+            if self.take_word(word):
+                return word
+        self.expect_word(words[-1], why)
+        return words[-1]
+
     def listed(self, item: Callable[[], T], separator: str = ",") -> list[T]:
         """The items of a list. ``item`` reads one item."""
         items = [item()]
@@ -314,10 +322,6 @@ class ExpressionParser:
     def parse_operand(self) -> Expr:
         """Reads a constant without comparison or boolean operators around it (a window size, a weight)."""
         return ConstantParser(self.c)._binary(SUMS)
-
-    def parse_type(self) -> str:
-        """Reads a type and returns its text."""
-        return self._type()
 
     # -- building -------------------------------------------------------------------------------------------
 
@@ -490,7 +494,7 @@ class ExpressionParser:
                 c.expect_op("]", "to close the subscript")
                 node = self._node("index", None, (node, index), start)
             elif c.take_op("::"):
-                node = self._node("cast", self._type(), (node,), start)
+                node = self._node("cast", self.parse_type(), (node,), start)
             elif c.at_op(".") and c.peek().kind in (WORD, QUOTED):
                 c.next()
                 node = self._node("field", name_of(c.next()), (node,), start)
@@ -601,7 +605,7 @@ class ExpressionParser:
             c.i += 2
             inner = self.parse()
             c.expect_word("AS", "in CAST")
-            type_text = self._type()
+            type_text = self.parse_type()
             c.expect_op(")", "to close CAST")
             return self._node("cast", type_text, (inner,), start, frozenset(["try"] if upper == "TRY_CAST" else []))
         if upper == "INTERVAL" and (nxt.kind in (STRING, NUMBER) or self._at_signed_unit() or (self._parameter(1) and c.peek(1 + self._parameter(1)).upper in UNITS)):
@@ -766,8 +770,7 @@ class ExpressionParser:
                 if not c.take_word("ASC"):
                     c.take_word("DESC")
                 if c.take_word("NULLS"):
-                    if not c.take_word("FIRST"):
-                        c.expect_word("LAST", "or FIRST after NULLS")
+                    c.expect_one_of(("FIRST", "LAST"), "or FIRST after NULLS")
                 if not c.take_op(","):
                     break
         if c.at_word("IGNORE", "NULLS") or c.at_word("RESPECT", "NULLS"):
@@ -895,7 +898,8 @@ class ExpressionParser:
         c.take_op("->")
         return self._node("lambda", tuple(n.lower() for n in names), (self.parse(),), start)
 
-    def _type(self) -> str:
+    def parse_type(self) -> str:
+        """Reads a type and returns its text."""
         c = self.c
         start = c.token.start
         if c.token.kind not in (WORD, QUOTED) or c.token.upper in _STOP:
@@ -921,10 +925,10 @@ class ExpressionParser:
         c = self.c
         c.next()
         if kind != "STRUCT":
-            self._type()
+            self.parse_type()
             if kind == "MAP":
                 c.expect_op(",", "between the types of a MAP's keys and values")
-                self._type()
+                self.parse_type()
         elif not c.at_op(">"):
             c.listed(self._struct_field)
         c.expect_op(">", f"to close {kind}<")
@@ -936,7 +940,7 @@ class ExpressionParser:
             raise c.error("expected the name of a field")
         c.next()
         c.take_op(":")
-        self._type()
+        self.parse_type()
         if c.take_word("NOT"):
             c.expect_word("NULL", "after NOT")
         if c.at_word("COMMENT") and c.peek().kind == STRING:

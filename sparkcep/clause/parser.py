@@ -190,11 +190,7 @@ class _ClauseParser:
         descending = c.take_word("DESC")
         if not descending:
             c.take_word("ASC")
-        nulls = None
-        if c.take_word("NULLS"):
-            nulls = c.take_word("FIRST")
-            if not nulls:
-                c.expect_word("LAST", "or FIRST after NULLS")
+        nulls = c.expect_one_of(("FIRST", "LAST"), "or FIRST after NULLS") == "FIRST" if c.take_word("NULLS") else None
         return tree.SortItem(expr, descending, nulls)
 
     def _measure(self) -> tree.Measure:
@@ -307,9 +303,7 @@ class _ClauseParser:
         if c.take_word("CHANGES", "IN"):
             return "changes", self._changes(start)
         if c.take_word("REPORT"):
-            what = "NET" if c.take_word("NET") else "CHANGES"
-            if what == "CHANGES":
-                c.expect_word("CHANGES", "or NET after REPORT")
+            what = c.expect_one_of(("NET", "CHANGES"), "or NET after REPORT")
             punctuations = c.take_word("WITH")
             if punctuations:
                 c.expect_word("PUNCTUATIONS", "after WITH")
@@ -371,9 +365,7 @@ class _ClauseParser:
         else:
             c.expect_word("SKIP", "TILL NEXT MATCH, SKIP TILL ANY MATCH or STRICT CONTIGUITY after EVENT SELECTION")
             c.expect_word("TILL", "after SKIP")
-            strategy = "NEXT" if c.take_word("NEXT") else "ANY"
-            if strategy == "ANY":
-                c.expect_word("ANY", "or NEXT after SKIP TILL")
+            strategy = c.expect_one_of(("NEXT", "ANY"), "or NEXT after SKIP TILL")
             c.expect_word("MATCH", "to end the event selection strategy")
         report = "FIRST" if c.take_word("FIRST", "MATCH") else "ALL" if c.take_word("ALL", "MATCHES") else None
         return tree.EventSelection(strategy, report, c.span(start))
@@ -407,9 +399,7 @@ class _ClauseParser:
             c.expect_word("ERROR", "after PROXY MATCHES PER")
             report = "PER ERROR"
         if report == "HISTORY" and c.take_word("OF"):
-            runs = "ALL" if c.take_word("ALL") else "PROXY"
-            if runs == "PROXY":
-                c.expect_word("PROXY", "or ALL after MATCH HISTORY OF")
+            runs = c.expect_one_of(("ALL", "PROXY"), "or ALL after MATCH HISTORY OF")
             c.expect_word("MATCHES", f"after MATCH HISTORY OF {runs}")
         if report == "HISTORY" and c.take_word("INTERVALS"):
             intervals = self.expressions.parse_operand()
@@ -444,11 +434,7 @@ class _ClauseParser:
         """Parses the unit of a BUDGET. Returns the scope of its interval, or None for CHECKS."""
         c = self.c
         if c.take_word("PER"):
-            for scope in ("ROW", "PARTITION"):
-                if c.take_word(scope):
-                    return scope
-            c.expect_word("BATCH", "or ROW or PARTITION after PER")
-            return "BATCH"
+            return c.expect_one_of(("ROW", "PARTITION", "BATCH"), "or ROW or PARTITION after PER")
         if any(node.op == "interval" for node in amount.walk()) and not c.at_word("CHECKS"):
             message = f"what the interval is for is missing. Write BUDGET {amount.span.of(c.text)} PER ROW, PER PARTITION or PER BATCH"
             raise error_at(c.text, amount.span.start, amount.span.end, "BUDGET", message, SEMANTIC)
@@ -520,9 +506,7 @@ class _ClauseParser:
 
     def _objective(self) -> tuple[str, Expr]:
         c = self.c
-        direction = "MAX" if c.take_word("MAX") else "MIN"
-        if direction == "MIN":
-            c.expect_word("MIN", "or MAX in PREF")
+        direction = c.expect_one_of(("MAX", "MIN"), "or MAX in PREF")
         c.expect_op("(", f"after {direction}")
         objective = self.expr()
         c.expect_op(")", f"to close {direction}(")
