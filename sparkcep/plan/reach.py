@@ -129,11 +129,10 @@ def looks_ahead(pattern: tuple, condition: Condition, variables: int) -> int:
 def _back_to(whole: _Around, which: str, mask: int, logical: int, variable: int, variables: int) -> int:
     """The least number of rows from the FIRST or LAST row of a mask, but ``logical``, to the candidate row."""
     own = mask == ALL_ROWS or mask >> variable & 1
-    if which == "L":
-        return logical + (0 if own else min((whole.apart.get((v, variable), 1) for v in range(variables) if mask >> v & 1), default=1))
-    if mask == ALL_ROWS:
+    apart = 0 if own else min((whole.apart.get((v, variable), 1) for v in range(variables) if mask >> v & 1), default=1)
+    if which == "F" and mask == ALL_ROWS:
         return max(whole.before.get(variable, 0) - logical, 0)
-    return 0 if own else min((whole.apart.get((v, variable), 1) for v in range(variables) if mask >> v & 1), default=1)
+    return apart + (logical if which == "L" else 0)
 
 
 class _Around(NamedTuple):

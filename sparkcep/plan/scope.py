@@ -469,10 +469,8 @@ class Scope:
         offset = number(arg, self.text, self.parameters)
         if offset is None or offset < 0 or offset.denominator != 1:
             message = f"the offset of {node.value} must be a whole number, 0 or more"
-            if offset is not None and offset < 0 and offset.denominator == 1 and node.value in _OPPOSITE:
-                message += f". Write {_OPPOSITE[node.value]}({node.args[0].span.of(self.text)}, {-offset})"
-            elif offset is not None and offset < 0 and offset.denominator == 1:
-                message += f". Write {node.value}({node.args[0].span.of(self.text)}, {-offset})"
+            if offset is not None and offset < 0 and offset.denominator == 1:
+                message += f". Write {_OPPOSITE.get(node.value, node.value)}({node.args[0].span.of(self.text)}, {-offset})"
             raise self.error(arg, "NAVIGATION_OFFSET", message)
         if offset > MAX_OFFSET:
             raise self.error(arg, "NAVIGATION_OFFSET", f"the offset of {node.value} must be at most {MAX_OFFSET}")

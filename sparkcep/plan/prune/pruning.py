@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
+from math import prod
 from operator import and_, or_
 
 from sparkcep.clause.expressions import Expr
@@ -128,11 +129,8 @@ def _sets(pattern: tuple) -> list[frozenset[int]]:
     if kind == "alt":
         branches = [_sets(part) for part in parts]
         shared = [s for s in branches[0] if all(s in b for b in branches[1:])]
-        size = 1
-        for branch in branches:
-            size *= len(branch)
         # one variable of each branch: every match has a row of one of them
-        return shared + ([frozenset().union(*choice) for choice in product(*branches)] if size <= MAX_CHOICES else [])
+        return shared + ([frozenset().union(*choice) for choice in product(*branches)] if prod(map(len, branches)) <= MAX_CHOICES else [])
     return []  # not, empty, start, end, and parts that may be left out
 
 
