@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -104,13 +105,13 @@ class Places:
         if clause is None or shown is None or shown.as_of is None or span != self._own(clause.of.origin.whole):
             return None
         own = self._own(clause.of.origin.place(shown.as_of.span))
-        return None if own is None else (own, clause.of.clause.order_by[0].expr.span.of(clause.of.clause.text))
+        return own, clause.of.clause.order_by[0].expr.span.of(clause.of.clause.text)
 
     def within_condition(self, span: Span) -> bool:
         """Whether a position is inside the condition of a variable."""
         clause = self._clause(span)
         conditions = [] if clause is None else [self._own(clause.of.origin.place(d.condition.span)) for d in clause.of.clause.defines]
-        return any(own is not None and own.holds(span) for own in conditions)
+        return any(own.holds(span) for own in conditions)
 
     def column_at(self, name: str) -> Span | None:
         """Returns the expression of the rewriter's column ``name``. Returns None if no clause, or more than one, has it."""
@@ -265,14 +266,9 @@ class _Clause:
 
     @cached_property
     def _all(self) -> list[Expr]:
-        clause = self.of.clause
-        found = [*clause.partition_by, *(s.expr for s in clause.order_by), *(m.expr for m in clause.measures)]
-        found += [e for pref in clause.preferences() for _, e in pref.objectives]
-        found += [clause.lifetime.end] if clause.lifetime else []
-        found += [e for e in (clause.changes.column, *clause.changes.arrival, clause.changes.consecutive, clause.changes.punctuate) if e is not None] if clause.changes else []
+        clause = replace(self.of.clause, unfinished=None)  # clock_at finds the time of AS OF by its clause
         tables = clause.automaton.tables if clause.automaton is not None else ()
-        found += [Expr("subquery", item.text, (), frozenset(), item.table) for item in tables]
-        return [*found, *(d.condition for d in clause.defines), *self._of_arcs]
+        return [*clause.expressions(), *(Expr("subquery", item.text, (), frozenset(), item.table) for item in tables)]
 
     @property
     def _of_arcs(self) -> list[Expr]:
