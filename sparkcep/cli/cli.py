@@ -734,7 +734,7 @@ def _run_on(options: argparse.Namespace) -> None:
     statements, tables = _statements(options), sources(options.table, [o for o in options.option if o.partition(".")[0] in {t.partition("=")[0] for t in options.table}])
     if not statements:
         raise UsageError("the input contains no statement")
-    given = streamed.Given.of(options.stream, [o for o in options.option if o.partition(".")[0] not in {source.name for source in tables}], options.watermark)
+    given = streamed.streams_of(options.stream, [o for o in options.option if o.partition(".")[0] not in {source.name for source in tables}], options.watermark)
     target = streamed.Target(options.output, options.checkpoint, options.once)
     target.check()
     _check_format(options)

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparkcep.errors import ToolError
 from sparkcep.spark.files.results import FORMATS
@@ -23,34 +23,28 @@ if TYPE_CHECKING:
 
 _KAFKA = "kafka://"
 _LOOK_SECONDS = 1  # between two looks at a query's progress
+Stream: TypeAlias = tuple[Source, str, str]  # with the column and the delay of its watermark
 
 
-@dataclass(frozen=True)
-class Given:
-    """The streams of a command line, with the column and the delay of each watermark."""
-
-    streams: tuple[tuple[Source, str, str], ...]
-
-    @staticmethod
-    def of(streams: Sequence[str], options: Sequence[str], watermarks: Sequence[str]) -> Given:
-        """Parses ``NAME=PATH``, ``NAME.OPTION=VALUE`` and ``NAME.COLUMN=DELAY``. Raises SourceError."""
-        kafka = [text for text in streams if text.partition("=")[2].startswith(_KAFKA)]
-        own = {text.partition("=")[0]: dict(_option(o) for o in options if o.partition(".")[0] == text.partition("=")[0]) for text in kafka}
-        found = sources([text for text in streams if text not in kafka], [o for o in options if o.partition(".")[0] not in own])
-        found += [Source(name, path, {"format": "kafka", **own[name]}) for name, _, path in (text.partition("=") for text in kafka)]
-        delays: dict[str, tuple[str, str]] = {}
-        for text in watermarks:
-            place, _, delay = text.partition("=")
-            name, _, column = place.partition(".")
-            if not (name and column and delay):
-                raise SourceError(f"--watermark {text}: write NAME.COLUMN=DELAY, such as ticks.ts='5 seconds'")
-            if name not in {source.name for source in found}:
-                raise SourceError(f"--watermark {text}: unknown --stream {name}; the streams are {', '.join(source.name for source in found)}")
-            delays[name] = (column, delay)
-        for source in found:
-            if source.name not in delays:
-                raise SourceError(f"--stream {source.name}={source.path}: a watermark is missing. Say how late rows may be: --watermark {source.name}.COLUMN='5 seconds'")
-        return Given(tuple((source, *delays[source.name]) for source in found))
+def streams_of(streams: Sequence[str], options: Sequence[str], watermarks: Sequence[str]) -> list[Stream]:
+    """Parses ``NAME=PATH``, ``NAME.OPTION=VALUE`` and ``NAME.COLUMN=DELAY``. Raises SourceError."""
+    kafka = [text for text in streams if text.partition("=")[2].startswith(_KAFKA)]
+    own = {text.partition("=")[0]: dict(_option(o) for o in options if o.partition(".")[0] == text.partition("=")[0]) for text in kafka}
+    found = sources([text for text in streams if text not in kafka], [o for o in options if o.partition(".")[0] not in own])
+    found += [Source(name, path, {"format": "kafka", **own[name]}) for name, _, path in (text.partition("=") for text in kafka)]
+    delays: dict[str, tuple[str, str]] = {}
+    for text in watermarks:
+        place, _, delay = text.partition("=")
+        name, _, column = place.partition(".")
+        if not (name and column and delay):
+            raise SourceError(f"--watermark {text}: write NAME.COLUMN=DELAY, such as ticks.ts='5 seconds'")
+        if name not in {source.name for source in found}:
+            raise SourceError(f"--watermark {text}: unknown --stream {name}; the streams are {', '.join(source.name for source in found)}")
+        delays[name] = (column, delay)
+    for source in found:
+        if source.name not in delays:
+            raise SourceError(f"--stream {source.name}={source.path}: a watermark is missing. Say how late rows may be: --watermark {source.name}.COLUMN='5 seconds'")
+    return [(source, *delays[source.name]) for source in found]
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -84,13 +78,13 @@ class Target:
             raise SourceError(f"--output {self.output}: add --checkpoint FOLDER; without it a restarted query would write all rows again")
 
 
-def define(spark: SparkSession, given: Given, say: Callable[[str], None]) -> None:
+def define(spark: SparkSession, streams: Sequence[Stream], say: Callable[[str], None]) -> None:
     """Defines a view over each stream. Raises SourceError for a stream that Spark cannot read."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     spark.conf.set(PROVIDER, ROCKSDB)  # a clause checks it during analysis
-    for source, column, delay in given.streams:
+    for source, column, delay in streams:
         frame = _of_kafka(spark, source) if source.options["format"] == "kafka" else _of_files(spark, source, say)
         types = dict(frame.dtypes)
         if column not in types:

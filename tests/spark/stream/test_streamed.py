@@ -16,7 +16,7 @@ from sparkcep.cli.cli import main  # noqa: E402
 from sparkcep.errors import ToolError  # noqa: E402
 from sparkcep.spark.errors.exceptions import shown  # noqa: E402
 from sparkcep.spark.files.sources import SourceError  # noqa: E402
-from sparkcep.spark.stream.command import Given, Target, define, progress_text, run  # noqa: E402
+from sparkcep.spark.stream.command import Target, define, progress_text, run, streams_of  # noqa: E402
 from tests.selection import first  # noqa: E402
 
 STATEMENT = """SELECT symbol, n, price FROM live_ticks MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY ts
@@ -48,7 +48,7 @@ def test_two_runs_of_one_checkpoint(spark, tmp_path, capsys):
     ticks, notes = tmp_path / "ticks", []
     arrives(ticks, "1.json", ("A", "00:00", 10), ("A", "00:02", 8), ("A", "00:01", 9), ("A", "00:09", 9), ("B", "00:20", 5))
     target = Target(str(tmp_path / "out"), str(tmp_path / "state"), True)
-    given = Given.of([f"live_ticks={ticks}"], [], ["live_ticks.ts=5 seconds"])
+    given = streams_of([f"live_ticks={ticks}"], [], ["live_ticks.ts=5 seconds"])
     define(spark, given, notes.append)
     run(spark, spark.sql(STATEMENT), target, 50)
     assert found(tmp_path / "out") == [("A", 3, 8)] and notes == ["live_ticks.ts is read as a timestamp"]
@@ -61,7 +61,7 @@ def test_two_runs_of_one_checkpoint(spark, tmp_path, capsys):
 @pytest.mark.further
 def test_rows_are_shown_where_no_folder_is_named(spark, tmp_path, capfd):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10), ("A", "00:01", 9), ("A", "00:02", 8), ("A", "00:09", 9), ("B", "00:20", 5))
-    define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
+    define(spark, streams_of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
     run(spark, spark.sql(STATEMENT), Target(None, None, True), shown_rows)
     assert "|A     |3  |8    |" in capfd.readouterr().out
     with pytest.raises(ToolError, match="does not read a stream"):
@@ -71,7 +71,7 @@ def test_rows_are_shown_where_no_folder_is_named(spark, tmp_path, capfd):
 @pytest.mark.parametrize("output", first(["out", None]))
 def test_what_ends_a_query_is_told_at_its_place(spark, tmp_path, output, capfd):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10), ("A", "00:01", 9))
-    define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
+    define(spark, streams_of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
     statement = STATEMENT.replace("price < PREV(price)", "1 / (price - 9) < 0")
     with pytest.raises(ArithmeticException) as ended:
         run(spark, spark.sql(statement), Target(output and str(tmp_path / output), output and str(tmp_path / "state"), True), shown_rows)
@@ -85,7 +85,7 @@ def test_a_part_of_the_rows_is_shown_and_all_states_are_kept(spark, tmp_path, ca
     target = Target(None, str(tmp_path / "state"), True)
     for number, (rows, told_rows) in enumerate((((("00:00", 10), ("00:01", 9), ("00:02", 8), ("00:09", 9)), 1), ((("00:21", 4), ("00:22", 3), ("02:00", 9)), 4))):
         arrives(tmp_path / "ticks", f"{number}.json", *((key, *row) for key in keys for row in (*rows, ("00:20" if not number else "02:00", 9))))
-        define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
+        define(spark, streams_of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
         firsts: list[bool] = []
 
         def show(rows, first: bool) -> None:
@@ -101,7 +101,7 @@ def test_a_part_of_the_rows_is_shown_and_all_states_are_kept(spark, tmp_path, ca
 
 def test_what_a_query_fails_with_is_told(spark, tmp_path):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10))
-    define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
+    define(spark, streams_of([f"live_ticks={tmp_path / 'ticks'}"], [], ["live_ticks.ts=5 seconds"]), print)
     with pytest.raises(ArithmeticException, match="DIVIDE_BY_ZERO"):
         run(spark, spark.sql("SELECT 1 / (price - 10) AS x FROM live_ticks"), Target(None, None, True), shown_rows)
 
@@ -117,7 +117,7 @@ def test_what_a_query_fails_with_is_told(spark, tmp_path):
 )
 def test_wrong_arguments(streams, options, watermarks, said):
     with pytest.raises(SourceError, match=said):
-        Given.of(streams, options, watermarks)
+        streams_of(streams, options, watermarks)
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_wrong_arguments(streams, options, watermarks, said):
 def test_wrong_watermarks(spark, tmp_path, watermark, said):
     arrives(tmp_path / "ticks", "1.json", ("A", "00:00", 10))
     with pytest.raises(SourceError, match=said):
-        define(spark, Given.of([f"live_ticks={tmp_path / 'ticks'}"], [], [watermark]), print)
+        define(spark, streams_of([f"live_ticks={tmp_path / 'ticks'}"], [], [watermark]), print)
 
 
 def test_kafka_names_its_package(spark):
-    given = Given.of(["ticks=kafka://localhost:9092/ticks"], ["ticks.schema=symbol STRING, ts TIMESTAMP"], ["ticks.ts=5 seconds"])
+    given = streams_of(["ticks=kafka://localhost:9092/ticks"], ["ticks.schema=symbol STRING, ts TIMESTAMP"], ["ticks.ts=5 seconds"])
     with pytest.raises(SourceError, match="spark-sql-kafka-0-10_2.13:4"):
         define(spark, given, print)
     with pytest.raises(SourceError, match="ticks.schema=symbol STRING"):
-        define(spark, Given.of(["ticks=kafka://localhost:9092/ticks"], [], ["ticks.ts=5 seconds"]), print)
+        define(spark, streams_of(["ticks=kafka://localhost:9092/ticks"], [], ["ticks.ts=5 seconds"]), print)
 
 
 def test_wrong_folders_and_options(tmp_path, capsys):
