@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkcep.redaction import Redaction
 from sparkcep.settings import Reader, Settings, all_unknown, given_in
-from sparkcep.spark.connection import is_connect
+from sparkcep.spark.connection import is_connect, where_available
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,38 +89,28 @@ def _reader(session: SparkSession, own: Mapping[str, str] | None) -> Reader:
 
     ``own``: the sparkcep settings in it, or None if the platform does not list them.
     """
-    from pyspark.errors import PySparkException
-
     classic = not is_connect(session)
 
     def get(key: str) -> str | None:
         if own is not None and _OWN.match(key) and (key in own or classic or key.startswith("spark.")):
             return own.get(key)
-        try:
+        with where_available():
             return session.conf.get(key, None)
-        except PySparkException as error:
-            if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-                raise
-            return os.environ.get(key.upper().replace(".", "_")) if key.startswith("sparkcep.") else None
+        return os.environ.get(key.upper().replace(".", "_")) if key.startswith("sparkcep.") else None
 
     return get
 
 
 def _own_settings(session: SparkSession) -> dict[str, str] | None:
     """Returns a session's sparkcep settings, under both names. Returns None if the platform does not list them."""
-    from pyspark.errors import PySparkException
-
-    try:
+    with where_available():
         if is_connect(session):
             return {key: text for key, text in session.conf.getAll.items() if _OWN.match(key)}
         # Each entry of the JVM's map would be a call of its own: all names come in one.
         names = session._jvm.java.lang.String.join("\n", session._jsparkSession.conf().getAllAsJava().keySet()).split("\n")  # type: ignore[union-attr]
         found = {name: session.conf.get(name, None) for name in names if _OWN.match(name)}
         return {name: text for name, text in found.items() if text is not None}
-    except PySparkException as error:
-        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-            raise
-        return None
+    return None
 
 
 def _application(session: SparkSession) -> Reader:

@@ -5,6 +5,8 @@ Modules of ``spark`` and ``notebook`` that treat the two kinds of session differ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,13 +20,31 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
-def on_server(session: SparkSession) -> bool:
-    """Whether a Connect server has the JVM extension."""
+@contextmanager
+def where_available() -> Iterator[None]:
+    """Ends its scope early if the platform does not make a setting available, like Databricks serverless compute."""
     from pyspark.errors import PySparkException
 
     try:
-        return EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
+        yield
     except PySparkException as error:
         if error.getCondition() != "CONFIG_NOT_AVAILABLE":
             raise
-        return False
+
+
+@contextmanager
+def set_within(session: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Changes a setting of the session in its scope."""
+    before = session.conf.get(key, None)
+    session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        session.conf.unset(key) if before is None else session.conf.set(key, before)
+
+
+def on_server(session: SparkSession) -> bool:
+    """Whether a Connect server has the JVM extension."""
+    with where_available():
+        return EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
+    return False

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.errors import PySparkException
 
 from sparkcep.settings import ALWAYS, Settings
-from sparkcep.spark.connection import is_connect
+from sparkcep.spark.connection import is_connect, where_available
 from sparkcep.sql.prefilter.cost import Sample, Sampled, Share, few, worth
 from sparkcep.sql.prefilter.questions import Question
 from sparkcep.sql.prefilter.second_read import Choice, Filter, Near, near
@@ -212,12 +212,9 @@ def _tasks(session: SparkSession, classic: bool, ask: Callable[[str], DataFrame]
 
     Connect does not report its cores, but it splits a ``range`` into at least as many parts.
     """
-    try:
+    partitions = ""
+    with where_available():
         partitions = session.conf.get("spark.sql.shuffle.partitions", "200") or ""
-    except PySparkException as error:
-        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-            raise
-        partitions = ""
     if classic:
         cores = session.sparkContext.defaultParallelism
     else:

@@ -27,7 +27,7 @@ from sparkcep.errors import ClauseError
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import unknown
 from sparkcep.spark.configured import redaction_of, settings_of, substituted
-from sparkcep.spark.connection import is_connect, on_server
+from sparkcep.spark.connection import is_connect, on_server, where_available
 from sparkcep.spark.versions import filters_in_windows
 from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
 
@@ -357,14 +357,9 @@ def _register(session: SparkSession) -> None:
 
 def _lift_batch_bound(session: SparkSession) -> None:
     """Limits batches for Python by rows alone, as before Spark 4.1, unless the user set a limit in bytes."""
-    from pyspark.errors import PySparkException
-
-    try:
+    with where_available():
         if BATCH_BYTES not in session.conf.getAll:
             session.conf.set(BATCH_BYTES, UNBOUNDED)
-    except PySparkException as error:
-        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-            raise
 
 
 def _choose_worker_python(spark: SparkSession) -> None:

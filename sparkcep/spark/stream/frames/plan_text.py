@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
-
-from sparkcep.spark.connection import is_connect
+from sparkcep.spark.connection import is_connect, set_within, where_available
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,18 +76,10 @@ def analysed(frame: DataFrame) -> Node:
 @contextmanager
 def _whole(session: SparkSession) -> Iterator[None]:
     """Makes Spark print all columns of a node, if the session allows the setting."""
-    try:
-        before = session.conf.get(_SHOWN, None)
-        session.conf.set(_SHOWN, _ALL)
-    except PySparkException as error:
-        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-            raise
+    with ExitStack() as changed:
+        with where_available():
+            changed.enter_context(set_within(session, _SHOWN, _ALL))
         yield
-        return
-    try:
-        yield
-    finally:
-        session.conf.unset(_SHOWN) if before is None else session.conf.set(_SHOWN, before)
 
 
 @dataclass

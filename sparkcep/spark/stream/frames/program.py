@@ -29,7 +29,7 @@ from sparkcep.errors import UNSUPPORTED
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.records import Place
 from sparkcep.settings import FRAMES, OPERATOR, Settings
-from sparkcep.spark.connection import is_connect, on_server
+from sparkcep.spark.connection import is_connect, on_server, where_available
 from sparkcep.spark.exec.budget_metrics import METRICS
 from sparkcep.spark.exec.char_columns import declared
 from sparkcep.spark.exec.table_function import WATERMARK, analyze_planned, arrow_schema
@@ -275,12 +275,9 @@ _ONE_CLAUSE = (
 
 def _own_watermarks(session: SparkSession) -> bool:
     """Whether Spark gives each stateful operator its own watermark."""
-    try:
+    with where_available():
         return (session.conf.get(_ALLOWED, None) or "true").lower() == "true"
-    except PySparkException as error:
-        if error.getCondition() != "CONFIG_NOT_AVAILABLE":
-            raise
-        return True
+    return True
 
 
 def _timed(plan: Plan) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 
 from sparkcep.errors import ClauseError
-from sparkcep.spark.connection import is_connect
+from sparkcep.spark.connection import is_connect, set_within
 from sparkcep.spark.errors.exceptions import RAISED, ClauseParseException, failure_of
 from sparkcep.spark.stream.frames.checkpoint import check_kept
 from sparkcep.spark.stream.frames.clauses_in_plans import at_clause, by_one_call, check_above, clauses, found, number_of
@@ -148,12 +148,8 @@ def _apart(session: SparkSession, plan: Node) -> Iterator[None]:
     if sum(number_of(node) is not None for node in plan.below()) < 2:
         yield
         return
-    before = session.conf.get(_REUSE, None)
-    session.conf.set(_REUSE, "false")
-    try:
+    with set_within(session, _REUSE, "false"):
         yield
-    finally:
-        session.conf.unset(_REUSE) if before is None else session.conf.set(_REUSE, before)
 
 
 def _refused(plan: Node, raised: AnalysisException) -> ClauseError | None:
