@@ -23,6 +23,7 @@ from sparkcep.sql.prefilter.cost import Sample, Sampled, Share, few, worth
 from sparkcep.sql.prefilter.questions import Question
 from sparkcep.sql.prefilter.second_read import Choice, Filter, Near, near
 from sparkcep.sql.prefilter.slices import UNKNOWN, Slices, Slicing, slices_of
+from sparkcep.sql.rewrite.rewrite import needed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -238,8 +239,7 @@ def _probe(question: Question, distance: Near | None) -> str:
     plan = question.plan
     columns = dict(plan.inputs)
     keys = f"xxhash64({', '.join(columns[k] for k in plan.keys)})" if plan.keys else "0L"
-    sent = " OR ".join(f"({text})" for text in plan.prefilter) or "true"
-    bits = [sent, *(text for _, text in plan.candidates)]
+    bits = [needed_rows(plan), *(text for _, text in plan.candidates)]
     hits = " + ".join(f"CASE WHEN {text} THEN {1 << i} ELSE 0 END" for i, text in enumerate(bits))
     order = f", {columns['__o0']} AS __o0" if distance else ""
     inner = question.query(f"{keys} AS __k{order}, {hits} AS __h")

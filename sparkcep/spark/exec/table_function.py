@@ -210,11 +210,10 @@ def _check_ordered(plan: Plan, schema: pa.Schema) -> None:
             raise ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, fragment=key.column)  # the rewriter has its text and place
 
 
-def stream_error(place: records.Place | None = None) -> ClauseError:
-    """Returns the error of a clause text over a stream. ``place`` is the position of its pattern, if it is known."""
-    line, column, fragment = place or (0, 0, "")
+def stream_error() -> ClauseError:
+    """Returns the error of a clause text over a stream."""
     message = "match_recognize with the text of a clause cannot read a stream: each micro-batch would be searched alone. Write the clause in spark.sql, or match_recognize(frame, clause=...)"
-    return ClauseError("STREAM", message, sqlstate=UNSUPPORTED, line=line, column=column, fragment=fragment)
+    return ClauseError("STREAM", message, sqlstate=UNSUPPORTED)
 
 
 def _check_names(plan: Plan, names: list[str], distinct: bool) -> None:
@@ -578,14 +577,12 @@ def _analyze_clause(text: str, schema: T.StructType, settings: Settings | None =
     for name, sql in plan.outputs:
         if sql not in names:
             raise _needs_rewriter(f"the measure {name}, computed around values of the match,")
-    if plan.ranking:
-        raise _needs_rewriter("PREF and TOP, whose order Spark decides,")
-    if plan.arcs:
-        raise _needs_rewriter("ARCS FROM, a second table,")
-    if plan.approximate and plan.approximate.budget and plan.approximate.budget.history:
-        raise _needs_rewriter("USING HISTORY, a second table,")
-    if plan.changes:
-        raise _needs_rewriter("CHANGES IN, for which Spark numbers rows,")
+    for option, what in (
+        (plan.ranking, "PREF and TOP, whose order Spark decides,"), (plan.arcs, "ARCS FROM, a second table,"),
+        (plan.budgeted and plan.approximate.budget.history, "USING HISTORY, a second table,"), (plan.changes, "CHANGES IN, for which Spark numbers rows,"),
+    ):  # fmt: skip
+        if option:
+            raise _needs_rewriter(what)
     if plan.unfinished and dict(plan.inputs).get(plan.unfinished.clock) == "":
         raise unread_clock(plan)
     if plan.ordered_inputs:
