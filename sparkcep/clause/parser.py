@@ -449,10 +449,9 @@ class _ClauseParser:
             self.c.name("a name after the dot")
         table = c.span(begin)
         refill, bundles = c.take_word("REFILL"), None
-        if refill:
-            if c.token.kind == NUMBER or c.token.text in ("(", ":", "?", "-", "+"):
-                bundles = operand()
-                c.expect_word("BUNDLES", "after the number of REFILL")
+        if refill and (c.token.kind == NUMBER or c.token.text in ("(", ":", "?", "-", "+")):
+            bundles = operand()
+            c.expect_word("BUNDLES", "after the number of REFILL")
         published = c.take_word("AS", "PUBLISHED")
         sketch: tuple[Expr, ...] = ()
         if c.take_word("SKETCH"):

@@ -48,16 +48,17 @@ def number(expr: Expr, text: str, parameters: Parameters = NONE) -> Fraction | N
 def constant(expr: Expr, text: str, parameters: Parameters = NONE) -> Constant | None:
     """The value of a constant expression, or None if it is not one. Raises ClauseError for an interval without a fixed length."""
     node = expr.bare()
-    if node.op == "lit":
-        return _literal(node, parameters)
-    if node.op == "interval":
-        return Constant(_interval(node, text, parameters), True)
-    if node.op == "un" and node.value in ("+", "-"):
-        found = constant(node.args[0], text, parameters)
-        return None if found is None else found._replace(value=-found.value if node.value == "-" else found.value)
-    if node.op == "bin":
-        left, right = (constant(argument, text, parameters) for argument in node.args)
-        return None if left is None or right is None else _computed(str(node.value), left, right)
+    match node.op, node.value:
+        case "lit", _:
+            return _literal(node, parameters)
+        case "interval", _:
+            return Constant(_interval(node, text, parameters), True)
+        case "un", "+" | "-":
+            found = constant(node.args[0], text, parameters)
+            return None if found is None else found._replace(value=-found.value if node.value == "-" else found.value)
+        case "bin", operator:
+            left, right = (constant(argument, text, parameters) for argument in node.args)
+            return None if left is None or right is None else _computed(str(operator), left, right)
     return None
 
 
@@ -109,15 +110,16 @@ def _of_value(value: object) -> Constant | None:
 
 
 def _computed(operator: str, left: Constant, right: Constant) -> Constant | None:
-    if operator in ("+", "-") and left.is_time == right.is_time:
-        return left._replace(value=left.value + right.value if operator == "+" else left.value - right.value)
-    if operator == "*" and not (left.is_time and right.is_time):
-        return Constant(left.value * right.value, left.is_time or right.is_time)
-    if operator == "/" and not right.is_time and right.value:
-        return left._replace(value=left.value / right.value)
-    if operator in ("%", "DIV") and not left.is_time and not right.is_time and right.value:
-        whole = Fraction(int(left.value / right.value))  # truncates, as Spark does
-        return Constant(whole if operator == "DIV" else left.value - right.value * whole)
+    match operator:
+        case "+" | "-" if left.is_time == right.is_time:
+            return left._replace(value=left.value + right.value if operator == "+" else left.value - right.value)
+        case "*" if not (left.is_time and right.is_time):
+            return Constant(left.value * right.value, left.is_time or right.is_time)
+        case "/" if not right.is_time and right.value:
+            return left._replace(value=left.value / right.value)
+        case "%" | "DIV" if not left.is_time and not right.is_time and right.value:
+            whole = Fraction(int(left.value / right.value))  # truncates, as Spark does
+            return Constant(whole if operator == "DIV" else left.value - right.value * whole)
     return None
 
 

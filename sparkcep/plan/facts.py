@@ -187,16 +187,19 @@ def least(pattern: tuple, weight: Callable[[int], int] = lambda variable: 1, bes
 
     ``beside``: the weight of a conjunction, given those of its sides. By default the sides share their rows.
     """
-    kind, parts = pattern[0], [least(part, weight, beside) for part in pattern if isinstance(part, tuple)]
-    if kind == "var":
-        return weight(pattern[1])
-    if kind == "alt":
-        return min(parts)
-    if kind == "and":
-        return beside(parts)
-    if kind == "not":
-        return 0
-    return sum(parts) * (pattern.low if kind == "repeat" else 1)
+    parts = [least(part, weight, beside) for part in pattern if isinstance(part, tuple)]
+    match pattern[0]:
+        case "var":
+            return weight(pattern[1])
+        case "alt":
+            return min(parts)
+        case "and":
+            return beside(parts)
+        case "not":
+            return 0
+        case "repeat":
+            return sum(parts) * pattern.low
+    return sum(parts)
 
 
 def of_single_rows(pattern: tuple) -> bool:

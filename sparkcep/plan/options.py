@@ -61,9 +61,8 @@ def slide_of(clause: MatchClause) -> records.Slide | None:
 def check_options(clause: MatchClause) -> None:
     """Raises ClauseError for an option that cannot apply, at its place."""
     strategy, report = selection(clause) or ("STRICT", "FIRST")
-    if clause.window is not None:
-        if not clause.order_by:
-            raise clause.error(clause.window.span, "WINDOW_WITHOUT_ORDER", "WINDOW measures the order of rows. Add ORDER BY to the clause")
+    if clause.window is not None and not clause.order_by:
+        raise clause.error(clause.window.span, "WINDOW_WITHOUT_ORDER", "WINDOW measures the order of rows. Add ORDER BY to the clause")
     if report == "ALL" and clause.skip is not None and clause.skip.mode in (TO_FIRST, TO_LAST):
         message = "with ALL MATCHES, write AFTER MATCH SKIP TO NEXT ROW (all matches) or PAST LAST ROW (non-overlapping matches)"
         raise clause.error(clause.skip.span, "SKIP_WITH_ALL_MATCHES", message)
@@ -72,24 +71,25 @@ def check_options(clause: MatchClause) -> None:
 
 def _check_pattern(clause: MatchClause, strategy: str, report: str) -> None:
     for node in nodes.walk(clause.pattern):
-        if isinstance(node, nodes.Within) and not clause.order_by:
-            raise clause.error(node.span, "WINDOW_WITHOUT_ORDER", "WITHIN measures the order of rows. Add ORDER BY to the clause")
-        if isinstance(node, nodes.Conjunct) and strategy == "STRICT":
-            raise clause.error(
-                node.span, "CONJUNCTION",
-                "under STRICT CONTIGUITY rows are adjacent, so & cannot match. Add EVENT SELECTION SKIP TILL ANY MATCH",
-            )
-        if isinstance(node, nodes.Conjunct) and report == "FIRST":
-            raise clause.error(node.span, "CONJUNCTION", "a conjunction & cannot report FIRST MATCH. Write ALL MATCHES")
-        if isinstance(node, nodes.Repeat) and isinstance(node.item, nodes.Not):
-            raise clause.error(node.span, "NEGATION", "~ cannot be quantified. Quantify a group with another variable, as in (A ~B)+")
-        if isinstance(node, nodes.Not):
-            _check_negated(clause, node)
-            if strategy == "STRICT":
+        match node:
+            case nodes.Within() if not clause.order_by:
+                raise clause.error(node.span, "WINDOW_WITHOUT_ORDER", "WITHIN measures the order of rows. Add ORDER BY to the clause")
+            case nodes.Conjunct() if strategy == "STRICT":
                 raise clause.error(
-                    node.span, "NEGATION",
-                    "under STRICT CONTIGUITY rows are adjacent, so ~ does not apply. Add EVENT SELECTION SKIP TILL NEXT MATCH",
+                    node.span, "CONJUNCTION",
+                    "under STRICT CONTIGUITY rows are adjacent, so & cannot match. Add EVENT SELECTION SKIP TILL ANY MATCH",
                 )
+            case nodes.Conjunct() if report == "FIRST":
+                raise clause.error(node.span, "CONJUNCTION", "a conjunction & cannot report FIRST MATCH. Write ALL MATCHES")
+            case nodes.Repeat(nodes.Not()):
+                raise clause.error(node.span, "NEGATION", "~ cannot be quantified. Quantify a group with another variable, as in (A ~B)+")
+            case nodes.Not():
+                _check_negated(clause, node)
+                if strategy == "STRICT":
+                    raise clause.error(
+                        node.span, "NEGATION",
+                        "under STRICT CONTIGUITY rows are adjacent, so ~ does not apply. Add EVENT SELECTION SKIP TILL NEXT MATCH",
+                    )
     if clause.window is None:
         for backward, where in ((False, "start"), (True, "end")):
             for node in _leading(clause.pattern, backward):

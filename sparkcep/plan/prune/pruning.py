@@ -302,23 +302,24 @@ class _Place:
 
 def _visit(tree: tuple, place: _Place, found: dict[int, list[_Place]]) -> _Place:
     """Collects the places of each variable. Returns the place after ``tree``."""
-    kind, parts = tree[0], [part for part in tree if isinstance(part, tuple)]
+    parts = [part for part in tree if isinstance(part, tuple)]
     later = replace(place, first=False)
-    if kind == "var":
-        found.setdefault(tree[1], []).append(place)
-        return _Place(place.certain | 1 << tree[1], False, place.possible | 1 << tree[1])
-    if kind == "not":
-        found.setdefault(tree[1], []).append(later)
-    elif kind in ("cat", "exclude", "within"):
-        return reduce(lambda at, part: _visit(part, at, found), parts, place)
-    elif kind == "alt":
-        ends = [_visit(part, place, found) for part in parts]
-        return _Place(reduce(and_, (e.certain for e in ends)), all(e.first for e in ends), reduce(or_, (e.possible for e in ends)))
-    elif kind == "permute":
-        among = replace(later, possible=place.possible | variables_in(tree))
-        return _Place(reduce(or_, [_visit(part, among, found).certain for part in parts]), False, among.possible)
-    elif kind == "repeat":
-        again = replace(later, possible=place.possible | variables_in(tree))
-        end = _visit(tree.item, place if tree.high == 1 else again, found)
-        return end if tree.low > 0 else _Place(place.certain, place.first and end.first, end.possible)
+    match tree[0]:
+        case "var":
+            found.setdefault(tree[1], []).append(place)
+            return _Place(place.certain | 1 << tree[1], False, place.possible | 1 << tree[1])
+        case "not":
+            found.setdefault(tree[1], []).append(later)
+        case "cat" | "exclude" | "within":
+            return reduce(lambda at, part: _visit(part, at, found), parts, place)
+        case "alt":
+            ends = [_visit(part, place, found) for part in parts]
+            return _Place(reduce(and_, (e.certain for e in ends)), all(e.first for e in ends), reduce(or_, (e.possible for e in ends)))
+        case "permute":
+            among = replace(later, possible=place.possible | variables_in(tree))
+            return _Place(reduce(or_, [_visit(part, among, found).certain for part in parts]), False, among.possible)
+        case "repeat":
+            again = replace(later, possible=place.possible | variables_in(tree))
+            end = _visit(tree.item, place if tree.high == 1 else again, found)
+            return end if tree.low > 0 else _Place(place.certain, place.first and end.first, end.possible)
     return place

@@ -99,34 +99,38 @@ def _error_class(node: Expr) -> str:
 
 
 def _fails(node: Expr, ansi: bool) -> bool:
-    op = node.op
-    if op == "bin":
-        if node.value in _COMPARISONS:
+    match node.op:
+        case "bin" if node.value not in _COMPARISONS:
+            return ansi and node.value != "||"
+        case "bin":
             return ansi and _converts(node.args)
-        return ansi and node.value != "||"
-    if op in ("between", "in"):
-        return ansi and node.value is None and _converts(node.args)
-    if op == "is":
-        return ansi and node.value == "DISTINCT" and _converts(node.args)
-    if op == "like":
-        return not all(arg.bare().op == "lit" for arg in node.args[1:])
-    if op == "un":
-        return ansi and node.value in ("-", "~") and node.args[0].bare().op != "lit"
-    if op == "cast":
-        return "try" not in node.flags and not str(node.value).lower().startswith(_TEXT_TYPES)
-    if op == "index":
-        return ansi
-    if op == "case":
-        return ansi and _converts(_values_of(node))
-    if op == "call":
-        if node.value in NAVIGATIONS or node.value in _SAFE or node.value in OF_ROWS:
-            return False
-        if node.value in _SAFE_BY_LITERALS:
+        case "between" | "in":
+            return ansi and node.value is None and _converts(node.args)
+        case "is":
+            return ansi and node.value == "DISTINCT" and _converts(node.args)
+        case "like":
             return not all(arg.bare().op == "lit" for arg in node.args[1:])
-        if node.value in _JOINING:
-            return ansi and _converts(node.args[1:] if node.value in ("IF", "IFF", "NVL2") else node.args)
-        return ansi or node.value not in _OF_DOUBLES
+        case "un":
+            return ansi and node.value in ("-", "~") and node.args[0].bare().op != "lit"
+        case "cast":
+            return "try" not in node.flags and not str(node.value).lower().startswith(_TEXT_TYPES)
+        case "index":
+            return ansi
+        case "case":
+            return ansi and _converts(_values_of(node))
+        case "call":
+            return _call_fails(node, ansi)
     return False
+
+
+def _call_fails(call: Expr, ansi: bool) -> bool:
+    if call.value in NAVIGATIONS or call.value in _SAFE or call.value in OF_ROWS:
+        return False
+    if call.value in _SAFE_BY_LITERALS:
+        return not all(arg.bare().op == "lit" for arg in call.args[1:])
+    if call.value in _JOINING:
+        return ansi and _converts(call.args[1:] if call.value in ("IF", "IFF", "NVL2") else call.args)
+    return ansi or call.value not in _OF_DOUBLES
 
 
 def _values_of(case: Expr) -> tuple[Expr, ...]:

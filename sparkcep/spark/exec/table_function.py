@@ -535,16 +535,17 @@ def _known_types(plan: Plan, schema: T.StructType) -> T.StructType:
     needed -= {item.column for item in plan.order} if plan.rows == ONE_ROW else set()
     needed |= {window.order for window in plan.windows if window.order}
     for _, spec in plan.leaves:
-        if spec.kind in ("nav", "match_from", "match_to", "changed_by", "punctuation"):
-            needed.add(spec.column)
-        elif spec.kind == "register":
-            needed.update(filter(None, [plan.automaton.registers[spec.number].like]))
-        elif spec.kind == "emit":
-            needed.update(*map(records.arc_columns, plan.automaton.arcs))
-        elif spec.kind == "agg" and spec.column not in (None, CLASSIFIER_COLUMN):
-            needed.add(spec.column)
-        elif spec.kind == "rows":
-            raise _needs_rewriter("an aggregate that Spark computes")
+        match spec.kind:
+            case "nav" | "match_from" | "match_to" | "changed_by" | "punctuation":
+                needed.add(spec.column)
+            case "register":
+                needed.update(filter(None, [plan.automaton.registers[spec.number].like]))
+            case "emit":
+                needed.update(*map(records.arc_columns, plan.automaton.arcs))
+            case "agg" if spec.column not in (None, CLASSIFIER_COLUMN):
+                needed.add(spec.column)
+            case "rows":
+                raise _needs_rewriter("an aggregate that Spark computes")
     for column, sql in plan.inputs:
         plain = _plain_column(sql, schema)
         if plain is not None:
