@@ -43,16 +43,17 @@ class Reader:
     def tree(self, expr: Expr, bound: frozenset[str] = frozenset()) -> exp.Expr:
         """Returns the tree of ``expr``. ``bound``: the lower-case parameters of the enclosing lambdas."""
         text = expr.span.of(self.text)
-        if expr.op in ("col", "star"):
-            return self._column(expr, bound)
-        if expr.op == "interval":
-            return exp.Var(this=text)
-        if expr.op == "subquery":
-            return _query(text)
-        if expr.op == "lit":
-            return _literal(expr, text)
-        if expr.op == "lambda":
-            bound |= frozenset(expr.value)
+        match expr.op:
+            case "col" | "star":
+                return self._column(expr, bound)
+            case "interval":
+                return exp.Var(this=text)
+            case "subquery":
+                return _query(text)
+            case "lit":
+                return _literal(expr, text)
+            case "lambda":
+                bound |= frozenset(expr.value)
         args = [self.tree(arg, bound) for arg in expr.args]
         ends = [expr.span.start, *(arg.span.end for arg in expr.args)]
         pieces = [self.text[end:start] for end, start in zip(ends, [*(arg.span.start for arg in expr.args), expr.span.end])]
@@ -141,15 +142,16 @@ def _made(expr: Expr, text: str, args: list[exp.Expr], words: Words) -> exp.Expr
 
 def _predicate(expr: Expr, args: list[exp.Expr], words: Words) -> exp.Expr:
     """Returns the node of a predicate without its NOT."""
-    if expr.op == "between":
-        return exp.Between(this=args[0], low=args[1], high=args[2])
-    if expr.op == "in":
-        return exp.In(this=args[0], query=args[1]) if expr.value == "query" else exp.In(this=args[0], expressions=args[1:])
-    if expr.op == "is" and len(args) == 2:  # the enclosing NOT, if any, turns it into an equality
-        return exp.NullSafeNEQ(this=args[0], expression=args[1])
-    if expr.op == "is":
-        constant = _CONSTANTS.get(expr.value)
-        return exp.Is(this=args[0], expression=constant() if constant else exp.Var(this=expr.value))
+    match expr.op, args:
+        case "between", [value, low, high]:
+            return exp.Between(this=value, low=low, high=high)
+        case "in", [value, *listed]:
+            return exp.In(this=value, query=listed[0]) if expr.value == "query" else exp.In(this=value, expressions=listed)
+        case "is", [value, other]:  # the enclosing NOT, if any, turns it into an equality
+            return exp.NullSafeNEQ(this=value, expression=other)
+        case "is", [value]:
+            constant = _CONSTANTS.get(expr.value)
+            return exp.Is(this=value, expression=constant() if constant else exp.Var(this=expr.value))
     if words[1][-1].text == "(" and words[1][-2].upper in _SOME:
         return _LIKE[expr.value](this=args[0], expression=_SOME[words[1][-2].upper](this=exp.Tuple(expressions=args[1:])))
     like = _LIKE[expr.value](this=args[0], expression=args[1])

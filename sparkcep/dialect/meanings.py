@@ -206,14 +206,15 @@ ONLY_DOUBLE = (exp.DType.DOUBLE,)
 
 def is_double(node: exp.Expr, kinds: tuple[exp.DType, ...] = (exp.DType.DOUBLE, exp.DType.FLOAT)) -> bool:
     """Whether the text shows that a value is a DOUBLE, or of another type in ``kinds``."""
-    if isinstance(node, exp.Literal):
-        return not node.is_string and "e" in node.name.lower()
-    if isinstance(node, (exp.Paren, exp.Neg)):
-        return is_double(node.this, kinds)
-    if isinstance(node, exp.Distinct):
-        return is_double(node.expressions[0], kinds)
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
-        return is_double(node.this, kinds) or is_double(node.expression, kinds)
+    match node:
+        case exp.Literal():
+            return not node.is_string and "e" in node.name.lower()
+        case exp.Paren() | exp.Neg():
+            return is_double(node.this, kinds)
+        case exp.Distinct():
+            return is_double(node.expressions[0], kinds)
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
+            return is_double(node.this, kinds) or is_double(node.expression, kinds)
     return isinstance(node, exp.Cast) and node.to.this in kinds
 
 

@@ -122,21 +122,22 @@ class _Printer:
 
     def node(self, tree: tuple, sizes: list[str]) -> nodes.Node:
         """The pattern as a user writes it. ``sizes``: gets the sizes of windows, whose spans are places in the joined texts."""
-        if isinstance(tree, Repeat):
-            return nodes.Repeat(self.node(tree.item, sizes), tree.low, tree.high, tree.greedy)
-        if isinstance(tree, Within):
-            window = self.plan.windows[tree.window]
-            begin = sum(map(len, sizes))
-            sizes.append(_size(window))
-            size = Expr("lit", span=Span(begin, begin + len(sizes[-1])))
-            return nodes.Within(self.node(tree.item, sizes), size, window.kind == ROWS)
-        if tree[0] == "var":
-            return nodes.Var(self.plan.variables[tree[1]])
-        if tree[0] == "not":
-            group = next((group.pattern for group in self.plan.without if group.variable == tree[1]), ("var", tree[1]))
-            return nodes.Not(self.node(group, sizes))
-        if tree[0] == "exclude":
-            return nodes.Exclude(self.node(tree[1], sizes))
+        match tree:
+            case Repeat(_, item, low, high, greedy):
+                return nodes.Repeat(self.node(item, sizes), low, high, greedy)
+            case Within(_, item, number):
+                window = self.plan.windows[number]
+                begin = sum(map(len, sizes))
+                sizes.append(_size(window))
+                size = Expr("lit", span=Span(begin, begin + len(sizes[-1])))
+                return nodes.Within(self.node(item, sizes), size, window.kind == ROWS)
+            case "var", variable:
+                return nodes.Var(self.plan.variables[variable])
+            case "not", variable:
+                group = next((group.pattern for group in self.plan.without if group.variable == variable), ("var", variable))
+                return nodes.Not(self.node(group, sizes))
+            case "exclude", item:
+                return nodes.Exclude(self.node(item, sizes))
         if tree[0] in _ALONE:
             return _ALONE[tree[0]]()
         return _MANY[tree[0]](tuple(self.node(part, sizes) for part in tree[1:]))
