@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sparkcep.clause.tokens import one_line
@@ -179,7 +179,7 @@ def _overall(
     try:
         totals = count(run, asked, question)
         parts = sample(run, asked, question, partitions, rows) if totals.rows else ()
-    except (AnalysisException, ParseException):
+    except AnalysisException:
         raise
     except PySparkException:  # as in _answered
         question = asked.question(by_machine=True)
@@ -200,7 +200,7 @@ def _answered(
         return _no_row(run, asked, question, at, level, view)
     try:
         frozen, found = fetch(run, asked, taken_apart, at, located, rows, show)
-    except (AnalysisException, ParseException):
+    except AnalysisException:
         raise
     except PySparkException:
         # Under ANSI a side can fail that an AND guards. Then the machine computes each value where it is read.

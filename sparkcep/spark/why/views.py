@@ -34,7 +34,7 @@ def view_of(session: SparkSession, run: Run, name: str) -> View | None:
             return View(text.get()) if text.isDefined() else None
     try:
         described = run(f"DESCRIBE TABLE EXTENDED {name}").collect()
-    except (AnalysisException, ParseException):  # another kind of relation, such as a table function
+    except AnalysisException:  # another kind of relation, such as a table function
         return None
     found = {row["col_name"]: row["data_type"] or "" for row in described}
     text = found.get("View Text", "")
