@@ -37,18 +37,12 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 
 /** Rewrites the text of statements and expressions, and leaves all other calls to Spark's parser. */
-public final class RewritingParser implements InvocationHandler {
+public record RewritingParser(ParserInterface spark) implements InvocationHandler {
   static final Pattern MENTION = Pattern.compile("match_recognize", Pattern.CASE_INSENSITIVE);
   private static final Pattern PATTERN = Pattern.compile("\\bpattern\\s*\\(", Pattern.CASE_INSENSITIVE);
   private static final Logger LOG = LoggerFactory.getLogger("org.sparkcep.SparkcepExtensions");
   private static final Set<String> LOGGED = ConcurrentHashMap.newKeySet(); // the logged messages about unknown settings
   private static final ObjectMapper JSON = new ObjectMapper();
-
-  private final ParserInterface spark;
-
-  public RewritingParser(ParserInterface spark) {
-    this.spark = spark;
-  }
 
   @Override
   public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {

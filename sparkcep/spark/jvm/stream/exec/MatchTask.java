@@ -8,24 +8,13 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
 import org.sparkcep.catalyst.Scala;
+import scala.Function2;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
-import scala.runtime.AbstractFunction2;
 
 /** One task of a micro-batch: searches the rows of its keys, and stores their states. */
-final class MatchTask extends AbstractFunction2<StateStore, Iterator<InternalRow>, Iterator<InternalRow>> implements Serializable {
-  private static final long serialVersionUID = 1L;
-
-  final MatchStateExec operator;
-  final MapInBatchEvaluatorFactory factory;
-  private final TaskInput.Beside beside;
-
-  MatchTask(MatchStateExec operator, MapInBatchEvaluatorFactory factory, TaskInput.Beside beside) {
-    this.operator = operator;
-    this.factory = factory;
-    this.beside = beside;
-  }
-
+record MatchTask(MatchStateExec operator, MapInBatchEvaluatorFactory factory, TaskInput.Beside beside)
+    implements Function2<StateStore, Iterator<InternalRow>, Iterator<InternalRow>>, Serializable {
   @Override
   public Iterator<InternalRow> apply(StateStore store, Iterator<InternalRow> rows) {
     long began = System.nanoTime();

@@ -29,21 +29,10 @@ import scala.reflect.ClassTag$;
 /**
  * Reads a stream's tables before the rows of a micro-batch are searched, once per micro-batch. The content is written to the {@link
  * TableLog} first, and a retried micro-batch takes it from there. A table that the engine refuses is an error before it is written.
+ *
+ * @param asked the request to Python when a table changes, see {@code StreamOperator}
  */
-final class TableReads {
-  private final SparkSession session;
-  private final ReadTables tables;
-  private final StatefulOperatorStateInfo info;
-  private final String asked;
-
-  /** {@code asked}: the request to Python when a table changes, see {@code StreamOperator}. */
-  TableReads(SparkSession session, ReadTables tables, StatefulOperatorStateInfo info, String asked) {
-    this.session = session;
-    this.tables = tables;
-    this.info = info;
-    this.asked = asked;
-  }
-
+record TableReads(SparkSession session, ReadTables tables, StatefulOperatorStateInfo info, String asked) {
   /**
    * Returns the content that the current micro-batch reads. {@code rows} are its rows, with their time at index {@code time}.
    * {@code late} and {@code watermark}, in microseconds, are the watermarks of the previous and of this micro-batch.

@@ -34,14 +34,14 @@ final class TaskOutput extends AbstractIterator<InternalRow> {
     this.input = input;
     this.rows = rows;
     this.began = began;
-    at = task.operator.output().size() - 3;
+    at = task.operator().output().size() - 3;
     UnsafeRowWriter nothing = new UnsafeRowWriter(1, 8);
     nothing.zeroOutNullBytes();
     nothing.write(0, new byte[0]);
     none = nothing.getRow();
-    updated = task.operator.longMetric("numUpdatedStateRows");
-    removed = task.operator.longMetric("numRemovedStateRows");
-    given = task.operator.longMetric("numOutputRows");
+    updated = task.operator().longMetric("numUpdatedStateRows");
+    removed = task.operator().longMetric("numRemovedStateRows");
+    given = task.operator().longMetric("numOutputRows");
   }
 
   @Override
@@ -57,7 +57,7 @@ final class TaskOutput extends AbstractIterator<InternalRow> {
         ready = row;
         given.add(1);
       } else if (row.getInt(at) < 0) {
-        task.operator.longMetric(MatchStateExec.ENGINE).add(counts.add(row.getBinary(at + 1)));
+        task.operator().longMetric(MatchStateExec.ENGINE).add(counts.add(row.getBinary(at + 1)));
       } else {
         keep(row);
       }
