@@ -1,20 +1,17 @@
 package org.sparkcep.budget;
 
-import java.util.List;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
-import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Passing;
 import org.sparkcep.catalyst.Scala;
-import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Map;
 
 /** Is above the operator of a clause with BUDGET and has the totals of its checks as metrics. Rows pass unchanged. */
-public final class MatchBudget extends Passing implements Members {
+public final class MatchBudget extends Passing {
   private static final long serialVersionUID = 1L;
   private final transient BudgetTotals totals;
   private final String clock;
@@ -58,11 +55,6 @@ public final class MatchBudget extends Passing implements Members {
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
     return new MatchBudget(totals, clock, children.apply(0));
-  }
-
-  @Override
-  public Iterator<Object> stringArgs() {
-    return Scala.<Object>seq(List.of()).iterator();
   }
 
   @Override

@@ -1,17 +1,13 @@
 package org.sparkcep.budget;
 
-import java.util.List;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.SparkPlan;
-import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Passing;
-import org.sparkcep.catalyst.Scala;
-import scala.collection.Iterator;
 import scala.collection.immutable.IndexedSeq;
 
 /** Is above the operator of a clause with BUDGET INTERVAL over a stream, and marks its rows as not repeatable. */
-public final class MatchUnrepeatable extends Passing implements Members {
+public final class MatchUnrepeatable extends Passing {
   private static final long serialVersionUID = 1L;
 
   public MatchUnrepeatable(SparkPlan child) {
@@ -31,11 +27,6 @@ public final class MatchUnrepeatable extends Passing implements Members {
   @Override
   public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
     return new MatchUnrepeatable(children.apply(0));
-  }
-
-  @Override
-  public Iterator<Object> stringArgs() {
-    return Scala.<Object>seq(List.of()).iterator();
   }
 
   @Override

@@ -19,7 +19,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Rows pass unchanged. Spark puts an exchange and a sort below this operator if they are needed.
  */
-public final class Clustered extends Passing implements Members {
+public final class Clustered extends Passing {
   private static final long serialVersionUID = 1L;
   private final Seq<Expression> keys;
   private final Seq<SortOrder> order;

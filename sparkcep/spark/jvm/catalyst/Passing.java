@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.Seq;
 
 /** An operator whose child's rows pass unchanged. It exists only on the driver. */
-public abstract class Passing extends SparkPlan {
+public abstract class Passing extends SparkPlan implements Members {
   private static final long serialVersionUID = 1L;
   protected final SparkPlan child;
 
@@ -41,6 +41,12 @@ public abstract class Passing extends SparkPlan {
   @Override
   public Seq<SparkPlan> children() {
     return Scala.seq(List.of(child));
+  }
+
+  /** EXPLAIN shows nothing beside the name. */
+  @Override
+  public scala.collection.Iterator<Object> stringArgs() {
+    return Scala.<Object>seq(List.of()).iterator();
   }
 
   /** Stages of a query store canonical plans and are shipped with them. */

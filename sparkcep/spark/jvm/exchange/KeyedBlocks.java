@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.sparkcep.catalyst.Clustered;
-import org.sparkcep.catalyst.Members;
 import org.sparkcep.catalyst.Passing;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Scala;
@@ -23,7 +22,7 @@ import scala.collection.immutable.Seq;
  * Tells Spark that exchanged blocks are distributed by the keys of their rows ({@link BlocksExec}). So a join or an aggregate by
  * these keys above the clause is not exchanged again.
  */
-public final class KeyedBlocks extends Passing implements Members {
+public final class KeyedBlocks extends Passing {
   private static final long serialVersionUID = 1L;
   private final Seq<Expression> keys;
 
