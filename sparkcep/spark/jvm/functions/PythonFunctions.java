@@ -13,10 +13,9 @@ import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.sparkcep.catalyst.Reflection;
 import scala.Function0;
+import scala.Function1;
 import scala.Option;
 import scala.collection.immutable.Seq;
-import scala.runtime.AbstractFunction0;
-import scala.runtime.AbstractFunction1;
 
 /**
  * The functions {@code match_recognize}, {@code expand_matches}, ... for a JVM without a Python driver.
@@ -61,23 +60,18 @@ public final class PythonFunctions {
    * function.
    */
   public static void publish(UnaryOperator<Seq<Expression>> marked) {
-    register(TableFunctionRegistry.builtin(), Call.TABLE_FUNCTION, "python_udtf", new TableBuilder(marked));
+    replace(TableFunctionRegistry.builtin(), Call.TABLE_FUNCTION, "python_udtf", arguments -> table(marked.apply(arguments)));
     for (String name : SCALARS) {
-      register(FunctionRegistry.builtin(), name, "python_udf", new ScalarBuilder(name));
+      replace(FunctionRegistry.builtin(), name, "python_udf", arguments -> scalar(name, arguments));
     }
   }
 
-  private static <T> void register(
-      FunctionRegistryBase<T> registry, String name, String source, AbstractFunction1<Seq<Expression>, T> builder) {
-    replace(registry, identifier(name), info(name, source), builder);
-  }
-
   /** Registers a function. Spark warns if a function is replaced, but not if it was dropped before. */
-  private static <T> void replace(
-      FunctionRegistryBase<T> registry, FunctionIdentifier name, ExpressionInfo info, scala.Function1<Seq<Expression>, T> builder) {
+  private static <T> void replace(FunctionRegistryBase<T> registry, String name, String source, Function1<Seq<Expression>, T> builder) {
+    FunctionIdentifier known = identifier(name);
     synchronized (registry) { // like Spark's own look-ups, so that no query sees the gap
-      registry.dropFunction(name);
-      registry.registerFunction(name, info, builder);
+      registry.dropFunction(known);
+      registry.registerFunction(known, info(name, source), builder);
     }
   }
 
@@ -108,32 +102,17 @@ public final class PythonFunctions {
     }
   }
 
-  private static final class TableBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
-    private final UnaryOperator<Seq<Expression>> marked;
-
-    TableBuilder(UnaryOperator<Seq<Expression>> marked) {
-      this.marked = marked;
-    }
-
-    @Override
-    public LogicalPlan apply(Seq<Expression> arguments) {
-      FunctionCode.Definition d = FunctionCode.definition(Call.TABLE_FUNCTION);
-      Object udtf = Reflection.construct(
-          "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", Call.TABLE_FUNCTION, d.function(), d.evalType(), true);
-      return CallAnalysis.analysedHere((LogicalPlan) build(udtf, marked.apply(arguments)));
-    }
+  /** Returns a call of the table function. */
+  private static LogicalPlan table(Seq<Expression> arguments) {
+    FunctionCode.Definition d = FunctionCode.definition(Call.TABLE_FUNCTION);
+    Object udtf = Reflection.construct(
+        "org.apache.spark.sql.execution.python.UserDefinedPythonTableFunction", Call.TABLE_FUNCTION, d.function(), d.evalType(), true);
+    return CallAnalysis.analysedHere((LogicalPlan) build(udtf, arguments));
   }
 
   /** Spark's own builder of a registered table function. The calls it builds are analysed here. */
-  private static final class AnalysingBuilder extends AbstractFunction1<Seq<Expression>, LogicalPlan> {
-    private final scala.Function1<Seq<Expression>, LogicalPlan> spark;
-    private final UnaryOperator<Seq<Expression>> marked;
-
-    AnalysingBuilder(scala.Function1<Seq<Expression>, LogicalPlan> spark, UnaryOperator<Seq<Expression>> marked) {
-      this.spark = spark;
-      this.marked = marked;
-    }
-
+  private record AnalysingBuilder(Function1<Seq<Expression>, LogicalPlan> spark, UnaryOperator<Seq<Expression>> marked)
+      implements Function1<Seq<Expression>, LogicalPlan> {
     @Override
     public LogicalPlan apply(Seq<Expression> arguments) {
       return CallAnalysis.analysedHere(spark.apply(marked.apply(arguments)));
@@ -145,47 +124,39 @@ public final class PythonFunctions {
    * {@code marked} changes the calls' arguments.
    */
   public static void analyse(FunctionRegistryBase<LogicalPlan> registry, UnaryOperator<Seq<Expression>> marked) {
-    FunctionIdentifier name = identifier(Call.TABLE_FUNCTION);
-    Option<scala.Function1<Seq<Expression>, LogicalPlan>> builder = registry.lookupFunctionBuilder(name);
+    Option<Function1<Seq<Expression>, LogicalPlan>> builder = registry.lookupFunctionBuilder(identifier(Call.TABLE_FUNCTION));
     if (builder.isDefined() && !(builder.get() instanceof AnalysingBuilder)) {
-      replace(registry, name, info(Call.TABLE_FUNCTION, "python_udtf"), new AnalysingBuilder(builder.get(), marked));
+      replace(registry, Call.TABLE_FUNCTION, "python_udtf", new AnalysingBuilder(builder.get(), marked));
     }
   }
 
   /** Adds usage texts to the functions over match graphs that a Python driver registered. */
   public static void describe(FunctionRegistryBase<Expression> registry) {
-    for (String scalar : SCALARS) {
-      FunctionIdentifier name = identifier(scalar);
-      Option<scala.Function1<Seq<Expression>, Expression>> builder = registry.lookupFunctionBuilder(name);
+    for (String name : SCALARS) {
+      Option<Function1<Seq<Expression>, Expression>> builder = registry.lookupFunctionBuilder(identifier(name));
       if (builder.isDefined()) {
-        replace(registry, name, info(scalar, "python_udf"), builder.get());
+        replace(registry, name, "python_udf", builder.get());
       }
     }
   }
 
-  private static final class ScalarBuilder extends AbstractFunction1<Seq<Expression>, Expression> {
-    private final String name;
-
-    ScalarBuilder(String name) {
-      this.name = name;
-    }
-
-    @Override
-    public Expression apply(Seq<Expression> arguments) {
-      FunctionCode.Definition d = FunctionCode.definition(name);
-      Object udf = Reflection.construct(
-          "org.apache.spark.sql.execution.python.UserDefinedPythonFunction", name, d.function(), d.returns(), d.evalType(), true);
-      return (Expression) build(udf, arguments);
-    }
+  /** Returns a call of a function over match graphs. */
+  private static Expression scalar(String name, Seq<Expression> arguments) {
+    FunctionCode.Definition d = FunctionCode.definition(name);
+    Object udf = Reflection.construct(
+        "org.apache.spark.sql.execution.python.UserDefinedPythonFunction", name, d.function(), d.returns(), d.evalType(), true);
+    return (Expression) build(udf, arguments);
   }
 
   private static Object build(Object function, Seq<Expression> arguments) {
+    // the session's parser: analyze may return expressions as text
+    Function0<Object> parser = () -> org.apache.spark.sql.classic.SparkSession.active().sessionState().sqlParser();
     try {
       for (Method method : function.getClass().getMethods()) {
         if (method.getName().equals("builder")) {
           return method.getParameterCount() == 1
               ? method.invoke(function, arguments)
-              : method.invoke(function, arguments, parser());
+              : method.invoke(function, arguments, parser);
         }
       }
       throw new IllegalStateException("this Spark's " + function.getClass() + " has no builder");
@@ -194,15 +165,5 @@ public final class PythonFunctions {
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
-  }
-
-  /** Returns the session's parser: {@code analyze} may return expressions as text. */
-  private static Function0<Object> parser() {
-    return new AbstractFunction0<>() {
-      @Override
-      public Object apply() {
-        return org.apache.spark.sql.classic.SparkSession.active().sessionState().sqlParser();
-      }
-    };
   }
 }
