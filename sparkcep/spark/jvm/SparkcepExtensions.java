@@ -5,7 +5,6 @@ import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry;
@@ -34,7 +33,6 @@ import py4j.JavaServer;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
-import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
@@ -49,7 +47,7 @@ import scala.runtime.BoxedUnit;
 public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
-    extensions.injectParser(new ParserBuilder());
+    extensions.injectParser((session, parser) -> rewriting(parser));
     injectPlanning(extensions);
     extensions.injectHintResolutionRule(session -> new Rewording((org.apache.spark.sql.classic.SparkSession) session));
     PythonFunctions.publish(StreamMark::marked);
@@ -100,7 +98,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     if (isOurs(parser)) {
       return;
     }
-    ParserInterface wrapped = wrap(parser);
+    ParserInterface wrapped = rewriting(parser);
     // The catalog parses the texts of EXECUTE IMMEDIATE and SQL functions.
     replaceParser(state.catalog(), parser, wrapped);
     replaceParser(state, parser, wrapped);
@@ -110,7 +108,7 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     analyse(session);
     synchronized (session.extensions()) {
       if (!isOurs(session.extensions().buildParser(session, parser))) {
-        session.extensions().injectParser(new ParserBuilder());
+        session.extensions().injectParser((later, own) -> rewriting(own));
         injectPlanning(session.extensions()); // read again for each query
       }
     }
@@ -136,7 +134,11 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
     return Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof RewritingParser;
   }
 
-  private static ParserInterface wrap(ParserInterface parser) {
+  /** Returns a parser that rewrites text for this one; this one if it does so already. */
+  private static ParserInterface rewriting(ParserInterface parser) {
+    if (isOurs(parser)) {
+      return parser;
+    }
     return (ParserInterface)
         Proxy.newProxyInstance(
             SparkcepExtensions.class.getClassLoader(),
@@ -153,35 +155,32 @@ public final class SparkcepExtensions extends AbstractFunction1<SparkSessionExte
         rules.add(rule);
       }
     }
-    for (Class<?> c = analyzer.getClass(); c != null; c = c.getSuperclass()) {
-      for (Field field : c.getDeclaredFields()) {
-        if (field.getName().equals(name)) {
-          field.setAccessible(true);
-          field.set(analyzer, Scala.seq(rules));
-        }
+    for (Field field : fields(analyzer)) {
+      if (field.getName().equals(name)) {
+        field.setAccessible(true);
+        field.set(analyzer, Scala.seq(rules));
       }
     }
   }
 
   private static void replaceParser(Object holder, ParserInterface from, ParserInterface to)
       throws ReflectiveOperationException {
-    for (Class<?> c = holder.getClass(); c != null; c = c.getSuperclass()) {
-      for (Field field : c.getDeclaredFields()) {
-        if (field.getType() == ParserInterface.class) {
-          field.setAccessible(true);
-          if (field.get(holder) == from) {
-            field.set(holder, to);
-          }
+    for (Field field : fields(holder)) {
+      if (field.getType() == ParserInterface.class) {
+        field.setAccessible(true);
+        if (field.get(holder) == from) {
+          field.set(holder, to);
         }
       }
     }
   }
 
-  private static final class ParserBuilder
-      extends AbstractFunction2<SparkSession, ParserInterface, ParserInterface> {
-    @Override
-    public ParserInterface apply(SparkSession session, ParserInterface parser) {
-      return isOurs(parser) ? parser : wrap(parser);
+  /** Returns the fields of an object, with those of its superclasses. */
+  private static List<Field> fields(Object holder) {
+    List<Field> fields = new ArrayList<>();
+    for (Class<?> c = holder.getClass(); c != null; c = c.getSuperclass()) {
+      fields.addAll(List.of(c.getDeclaredFields()));
     }
+    return fields;
   }
 }
