@@ -5,8 +5,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.api.python.PythonFunction;
-import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -51,7 +49,6 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class MatchStrategy extends SparkStrategy {
   private static final String OPERATOR = "org.apache.spark.sql.execution.python.MapInArrowExec";
-  private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
 
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
@@ -81,9 +78,7 @@ public final class MatchStrategy extends SparkStrategy {
     Shipment shipment = Shipment.of(call, carried, Set.of());
     List<Expression> lines = lines(call);
     BudgetTotals totals = totals(call);
-    Expression function = (Expression) Reflection.construct(
-        "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        Call.TABLE_FUNCTION, mapper(call, shipment, totals), call.function().elementSchema(), Scala.seq(lines), MAP_ARROW_ITER, true);
+    Expression function = FunctionCode.mapping(call, FunctionCode.mapper(call.given(), shipment), totals, call.function().elementSchema(), lines);
     SparkPlan input = projected(shipment.columns(), table(call));
     // A key passes through as the input's own attribute, so Spark sees that output rows are distributed like input rows.
     Map<ExprId, Expression> keys = KeyFilters.keys(call, output);
@@ -119,14 +114,6 @@ public final class MatchStrategy extends SparkStrategy {
       }
     }
     return lines;
-  }
-
-  /** Returns the function that runs the engine over batches, in the Python that would run the table function. */
-  private static PythonFunction mapper(Call call, Shipment shipment, BudgetTotals totals) {
-    PythonFunction like = call.function().func();
-    return new SimplePythonFunction(
-        FunctionCode.mapper(call.given(), shipment),
-        like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), totals == null ? like.accumulator() : totals);
   }
 
   /** Returns the receiver of the totals of a clause with BUDGET; null for another clause. */

@@ -14,7 +14,11 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.CollectionAccumulator;
+import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.rewriter.Configured;
 import org.sparkcep.rewriter.Rewriter;
@@ -22,6 +26,7 @@ import scala.collection.immutable.Seq;
 
 /** The code of the functions that Python describes: pickled references to functions of the installed package. */
 public final class FunctionCode {
+  private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
   private static Map<String, Definition> definitions;
 
   private FunctionCode() {}
@@ -73,6 +78,19 @@ public final class FunctionCode {
     ArrayNode sent = request.putArray("sent");
     shipment.columns().forEach(column -> sent.add(column.name()));
     return command(Rewriter.granted(request));
+  }
+
+  /**
+   * Returns the function of {@code mapInArrow} for a call, in the Python that would run the table function. {@code totals} receives
+   * what workers count; null: the accumulator of Spark's own.
+   */
+  public static Expression mapping(
+      Call call, Seq<Object> command, CollectionAccumulator<byte[]> totals, StructType output, List<Expression> lines) {
+    PythonFunction like = call.function().func();
+    PythonFunction function = new SimplePythonFunction(
+        command, like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), totals == null ? like.accumulator() : totals);
+    return (Expression) Reflection.construct(
+        "org.apache.spark.sql.catalyst.expressions.PythonUDF", Call.TABLE_FUNCTION, function, output, Scala.seq(lines), MAP_ARROW_ITER, true);
   }
 
   /** Returns the pickled function in an answer. */

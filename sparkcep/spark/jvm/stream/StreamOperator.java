@@ -6,8 +6,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.api.python.PythonFunction;
-import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -42,7 +40,6 @@ public final class StreamOperator {
   public static final String READING = "sparkcep.reading"; // metadata: the request about tables that are read in addition to the rows
   public static final String LATE = "sparkcep.late"; // metadata: the table of late rows
   public static final String BEHIND = "sparkcep.behind"; // metadata: how many milliseconds the watermark that it passes on trails its own
-  private static final int MAP_ARROW_ITER = 207; // PythonEvalType.SQL_MAP_ARROW_ITER_UDF
 
   private StreamOperator() {}
 
@@ -85,7 +82,6 @@ public final class StreamOperator {
     metadata = keepsLate ? metadata.putString(LATE, LateRows.table(input)) : metadata;
     StructType schema = call.function().elementSchema();
     schema = schema.add("__k", DataTypes.IntegerType).add("__state", DataTypes.BinaryType).add("__due", DataTypes.LongType);
-    PythonFunction like = call.function().func();
     ObjectNode request = JsonNodeFactory.instance.objectNode();
     request.put("kind", "streamer").put("plan", plan.toString()).put("ordered", parts.ordered()).set("columns", parts.names());
     ArrayNode beside = request.putArray("tables");
@@ -109,11 +105,7 @@ public final class StreamOperator {
     if (keepsLate) {
       lines.add(new Literal(UTF8String.fromString("late rows are appended to " + LateRows.table(input)), DataTypes.StringType));
     }
-    PythonFunction function = new SimplePythonFunction(
-        FunctionCode.command(answer), like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), like.broadcastVars(), like.accumulator());
-    Expression udf = (Expression) Reflection.construct(
-        "org.apache.spark.sql.catalyst.expressions.PythonUDF",
-        Call.TABLE_FUNCTION, function, schema, Scala.seq(lines), MAP_ARROW_ITER, true);
+    Expression udf = FunctionCode.mapping(call, FunctionCode.command(answer), null, schema, lines);
     ExtensionJar.ship();
     List<Object> given = new ArrayList<>(List.of(
         udf, Scala.seq(parts.keys()), Scala.seq(all), org.apache.spark.sql.streaming.OutputMode.Append(),
