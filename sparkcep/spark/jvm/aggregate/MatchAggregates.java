@@ -161,7 +161,7 @@ public final class MatchAggregates extends Rule<LogicalPlan> {
     return new Elements(leaf, Expressions.replaced(made, Map.of(leaf.exprId(), rows)), variables, once);
   }
 
-  private static NamedLambdaVariable variable(String name, DataType type) {
+  static NamedLambdaVariable variable(String name, DataType type) {
     return new NamedLambdaVariable(name, type, true, NamedExpression.newExprId(), new AtomicReference<>());
   }
 

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
@@ -60,13 +59,9 @@ public final class StreamAggregates extends Rule<LogicalPlan> {
   /** The variables that replace an element and its position, and the array. */
   private record Spread(Attribute elements, NamedLambdaVariable position, NamedLambdaVariable element, Map<ExprId, Expression> variables) {
     static Spread of(Attribute elements, Seq<Attribute> columns) {
-      NamedLambdaVariable position = variable(columns.apply(0));
-      NamedLambdaVariable element = variable(columns.apply(1));
+      NamedLambdaVariable position = MatchAggregates.variable(columns.apply(0).name(), columns.apply(0).dataType());
+      NamedLambdaVariable element = MatchAggregates.variable(columns.apply(1).name(), columns.apply(1).dataType());
       return new Spread(elements, position, element, Map.of(columns.apply(0).exprId(), position, columns.apply(1).exprId(), element));
-    }
-
-    private static NamedLambdaVariable variable(Attribute column) {
-      return new NamedLambdaVariable(column.name(), column.dataType(), true, NamedExpression.newExprId(), new AtomicReference<>());
     }
   }
 

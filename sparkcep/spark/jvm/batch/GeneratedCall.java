@@ -12,10 +12,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.StructType;
+import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.Reflection;
 import org.sparkcep.catalyst.Scala;
 import org.sparkcep.functions.Call;
-import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A call of the table function as a generator in a logical plan: recognises it, and replaces its parts. */
@@ -30,9 +30,7 @@ final class GeneratedCall {
   /** Returns a call with other input {@code columns} (names and values in turn), whose {@code output} has a {@code schema}. */
   static Generate over(Call call, Generate generate, List<Expression> columns, List<Attribute> output, StructType schema) {
     Alias before = (Alias) ((Project) generate.child()).projectList().head();
-    Alias packed = new Alias(
-        new CreateNamedStruct(Scala.seq(columns)), before.name(), NamedExpression.newExprId(),
-        Scala.seq(List.<String>of()), Option.empty(), Scala.seq(List.<String>of()));
+    Alias packed = Expressions.alias(new CreateNamedStruct(Scala.seq(columns)), before.name(), NamedExpression.newExprId());
     PythonUDTF function = call.function();
     Object[] members = new Object[function.productArity()];
     for (int i = 0; i < members.length; i++) {

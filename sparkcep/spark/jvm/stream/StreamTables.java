@@ -9,6 +9,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Function;
+import java.util.function.Predicate;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -23,8 +24,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.Window;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.sparkcep.catalyst.Expressions;
 import org.sparkcep.catalyst.Scala;
-import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -101,16 +102,13 @@ public record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPla
 
   /** Returns the columns of a call, with the column of USING HISTORY without a value. */
   static Project withoutHistory(Project columns, LogicalPlan child) {
-    List<NamedExpression> out = new ArrayList<>();
-    for (NamedExpression column : CollectionConverters.asJava(columns.projectList())) {
-      out.add(isHistory(column) ? valueless((Alias) column) : column);
-    }
+    List<NamedExpression> out = valueless(CollectionConverters.asJava(columns.projectList()), StreamTables::isHistory);
     return new Project(Scala.seq(out), child);
   }
 
   /** Returns the rewriter's columns without the latest time of the input, which a stream does not have. */
   static List<NamedExpression> withoutClock(List<NamedExpression> columns) {
-    return columns.stream().map(column -> column instanceof Alias alias && alias.name().equals(CLOCK_COLUMN) ? valueless(alias) : column).toList();
+    return valueless(columns, column -> column.name().equals(CLOCK_COLUMN));
   }
 
   /** Returns a table without row numbers, which Spark refuses with a stream. The engine numbers the rows itself. */
@@ -169,16 +167,17 @@ public record StreamTables(LogicalPlan rows, List<String> names, List<LogicalPla
     if (!isFlat(project)) {
       return new Project(project.projectList(), without(project.child(), own));
     }
-    List<NamedExpression> columns = new ArrayList<>();
-    for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
-      columns.add(column instanceof Alias alias ? valueless(alias) : column);
-    }
-    return new Project(Scala.seq(columns), own);
+    return new Project(Scala.seq(valueless(CollectionConverters.asJava(project.projectList()), column -> true)), own);
+  }
+
+  /** Returns columns with those expressions that are {@code unread} without a value. */
+  private static List<NamedExpression> valueless(List<NamedExpression> columns, Predicate<NamedExpression> unread) {
+    return columns.stream().map(column -> column instanceof Alias alias && unread.test(alias) ? valueless(alias) : column).toList();
   }
 
   private static NamedExpression valueless(Alias alias) {
     Expression nothing = new Literal(null, alias.child().dataType());
-    return new Alias(nothing, alias.name(), alias.exprId(), Scala.seq(List.<String>of()), Option.empty(), Scala.seq(List.<String>of()));
+    return Expressions.alias(nothing, alias.name(), alias.exprId());
   }
 
   /** Returns the input columns of a clause's plan that come from tables, or with the watermark, and not with rows. */

@@ -289,23 +289,15 @@ public final class MatchStateExec extends TransformWithStateInPySparkExec {
     return scala.jdk.javaapi.CollectionConverters.asJava(left().output());
   }
 
-  /** Returns the index of the time in a row. */
+  /**
+   * Returns the index of the time in a row: the first column of ORDER BY. It is the last column of that name, because a user's own
+   * columns come before it.
+   */
   int time() {
-    List<Attribute> columns = columns();
-    for (int i = 0; i < columns.size(); i++) {
-      if (columns.get(i).exprId().equals(timeColumn().exprId())) {
-        return i;
-      }
+    int place = columns().stream().map(Attribute::name).toList().lastIndexOf("__s0");
+    if (place < 0) {
+      throw new IllegalStateException("a stream's rows have no time");
     }
-    throw new IllegalStateException("a stream's rows have no time");
-  }
-
-  /** Returns the first column of ORDER BY. It is the last column of that name, because a user's own columns come before it. */
-  private Attribute timeColumn() {
-    Attribute found = null;
-    for (Attribute column : columns()) {
-      found = column.name().equals("__s0") ? column : found;
-    }
-    return found;
+    return place;
   }
 }
