@@ -29,11 +29,10 @@ from sparkcep.plan.extend.budget import (
     history_text,
 )
 from sparkcep.plan.extend.changes import (
-    arrival_of,
     changes_of,
     check_pattern_changes,
     compared_values,
-    punctuated,
+    reported,
     reports_changes,
     reports_lists,
 )
@@ -379,9 +378,9 @@ def measures(draft: Draft) -> Draft:
         draft.scope, draft.inputs, one_row=clause.rows == ONE_ROW, approx=plan.approximate,
         window=plan.windows[0] if plan.windows else None,
         step=common_unit(plan.slide.step, plan.windows[0].size) if plan.slide else "",
-        ranked=_ranked(clause), arrival=arrival_of(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
+        ranked=_ranked(clause), changes=reported(clause) if clause.changes is not None else None, identity=_identity(draft), ansi=draft.settings.ansi,
     )
-    outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes(punctuated(clause)))
+    outputs = _outputs(draft, splitter) if clause.measures or not reports_changes(clause) else tuple(Computed(*output) for output in splitter.of_changes())
     if plan.approximate is not None and plan.approximate.report == HISTORY:
         outputs = tuple(map(Computed, COLUMNS, [f"'{fingerprint(plan.approximate.history)}'", *splitter.history()]))
     return replace(draft, measures=splitter).with_(outputs=outputs)
@@ -574,10 +573,10 @@ def automaton_measures(draft: Draft) -> Draft:
     clause = draft.clause
     arrived = moment_column(0) if draft.plan.arcs is not None and draft.plan.arcs.came else ""
     splitter = AutomatonMeasures(
-        draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, arrival=arrival_of(clause), arrived=arrived, ranked=_ranked(clause),
+        draft.scope, draft.inputs, draft.plan.automaton, one_row=clause.rows == ONE_ROW, changes=reported(clause, arrived), ranked=_ranked(clause),
         identity=_identity(draft), ansi=draft.settings.ansi,
     )
-    outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults(punctuated(clause)))
+    outputs = _outputs(draft, splitter) if clause.measures else tuple(Computed(*output) for output in splitter.defaults())
     return replace(draft, measures=splitter).with_(outputs=outputs)
 
 

@@ -17,7 +17,7 @@ from sparkcep.clause.tokens import Span, one_line, tokenize
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.extend.arcs import check_arcs
-from sparkcep.plan.extend.changes import check_changes, reports_changes
+from sparkcep.plan.extend.changes import Reported, check_changes, reports_changes
 from sparkcep.plan.limits import MAX_VARIABLES
 from sparkcep.plan.records import (
     LIKE,
@@ -464,25 +464,25 @@ class AutomatonMeasures(MeasureSplitter):
     """
 
     def __init__(
-        self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, arrival: Expr | None, arrived: str, ranked: tuple[str, ...], identity: str, ansi: bool,
+        self, scope: Scope, inputs: Inputs, automaton: Automaton, *, one_row: bool, changes: Reported | None, ranked: tuple[str, ...], identity: str, ansi: bool,
     ) -> None:
         """Parameters are as in the base class, plus the automaton."""
-        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, arrival=arrival, arrived=arrived, identity=identity, ansi=ansi)
+        super().__init__(scope, inputs, one_row=one_row, ranked=ranked, changes=changes, identity=identity, ansi=ansi)
         self.automaton = automaton
         self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
         self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
-    def defaults(self, punctuated: bool) -> list[tuple[str, str]]:
-        """The default measures as (name, leaf), used without MEASURES. ``punctuated``: WITH PUNCTUATIONS."""
+    def defaults(self) -> list[tuple[str, str]]:
+        """The default measures as (name, leaf), used without MEASURES."""
         names = self.automaton.emits or tuple(register.name for register in self.automaton.declared)
-        return self.of_changes(punctuated) + [(name, self._leaf(self.known[name.lower()])) for name in names]
+        return self.of_changes() + [(name, self._leaf(self.known[name.lower()])) for name in names]
 
     def _column(self, node: Expr) -> str:
         found = self.known.get(node.value[0].lower()) if len(node.value) == 1 else None
         return super()._column(node) if found is None else self._leaf(found)
 
     def _call(self, call: Expr) -> str:
-        if call.value == "MATCH_NUMBER" and self.arrival is not None:
+        if call.value == "MATCH_NUMBER" and self.changes is not None:
             raise self.scope.error(call, "MATCH_NUMBER", "under REPORT CHANGES matches are inserted and retracted, so they cannot be numbered. CHANGE_NUMBER() counts the output rows")
         if call.value in LIFETIMES:
             if call.args:

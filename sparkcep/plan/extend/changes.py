@@ -8,6 +8,7 @@ without ARRIVAL BY is for streams, whose rows come in their own order. There the
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr
@@ -32,16 +33,25 @@ def reports_lists(clause: MatchClause) -> bool:
     return reports_changes(clause) and clause.changes is None and clause.top is not None and clause.automaton is None
 
 
-def arrival_of(clause: MatchClause) -> Expr | None:
-    """The expression of CHANGED_BY() under REPORT CHANGES, None without REPORT CHANGES. Over a stream CHANGED_BY() is rejected."""
+class Reported(NamedTuple):
+    """REPORT CHANGES, as measures need it.
+
+    Attributes:
+        arrival: the expression of CHANGED_BY(). Over a stream CHANGED_BY() is rejected.
+        arrived: the input column with ``arrival``, "" if not known.
+        punctuated: whether punctuations are among the output rows (WITH PUNCTUATIONS).
+    """
+
+    arrival: Expr
+    arrived: str
+    punctuated: bool
+
+
+def reported(clause: MatchClause, arrived: str = "") -> Reported | None:
+    """REPORT CHANGES of a clause with CHANGES IN, None without it. ``arrived``: see :class:`Reported`."""
     if clause.changes is None or not reports_changes(clause):
         return None
-    return clause.changes.arrival[0] if clause.changes.arrival else clause.changes.column
-
-
-def punctuated(clause: MatchClause) -> bool:
-    """Whether punctuations are among the output rows (WITH PUNCTUATIONS)."""
-    return reports_changes(clause) and clause.report.punctuations
+    return Reported(clause.changes.arrival[0] if clause.changes.arrival else clause.changes.column, arrived, clause.report.punctuations)
 
 
 def check_changes(clause: MatchClause) -> None:

@@ -16,6 +16,7 @@ from sparkcep.errors import UNSUPPORTED, position
 from sparkcep.plan import records
 from sparkcep.plan.extend.approx import BUDGET_LEAVES, BUNDLE_LEAVES, BUNDLES
 from sparkcep.plan.extend.budget import history_leaves
+from sparkcep.plan.extend.changes import Reported
 from sparkcep.plan.options import MICROS, elapsed_micros
 from sparkcep.plan.records import ALL_ROWS, CLASSIFIER_COLUMN
 from sparkcep.plan.scope import (
@@ -85,15 +86,14 @@ class MeasureSplitter:
         window: the window of the whole match, if any.
         step: the unit of SLIDE, "" without one.
         ranked: which of MATCH_SCORE, MATCH_RANK and CHANGE the clause's PREF and TOP provide.
-        arrival: under REPORT CHANGES the first expression of ARRIVAL BY.
-        arrived: the input column with ``arrival``, "" if not known.
+        changes: REPORT CHANGES, if any.
         identity: with CHANGES IN, the SQL text that identifies a row for MATCH_ID().
         ansi: whether ANSI is on.
     """
 
     def __init__(
         self, scope: Scope, inputs: Inputs, *, one_row: bool, approx: records.Approx | None = None, window: records.Window | None = None, step: str = "",
-        ranked: tuple[str, ...] = (), arrival: Expr | None = None, arrived: str = "", identity: str = "", ansi: bool = True,
+        ranked: tuple[str, ...] = (), changes: Reported | None = None, identity: str = "", ansi: bool = True,
     ) -> None:
         self.scope = scope
         self.ansi = ansi
@@ -103,7 +103,7 @@ class MeasureSplitter:
         self.timed, self.of_times = (window.order, window.kind == MICROS) if window else ("", False)
         self.step = step
         self.ranked = ranked
-        self.arrival, self.arrived, self.identity = arrival, arrived, identity
+        self.changes, self.identity = changes, identity
         self._of_list_change: set[str] = set()
         self._leaves: dict[records.LeafSpec, str] = {}
         self._totals: dict[str, Span] = {}  # calls of sums, averages, match counts, and aggregates over several output rows
@@ -189,15 +189,12 @@ class MeasureSplitter:
         last, first = map(elapsed_micros, ends) if self.of_times else ends
         return f"abs({last} - {first})"
 
-    def of_changes(self, punctuated: bool) -> list[tuple[str, str]]:
-        """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES.
-
-        ``punctuated``: WITH PUNCTUATIONS.
-        """
-        if self.arrival is None:
+    def of_changes(self) -> list[tuple[str, str]]:
+        """The default first measures of REPORT CHANGES as (name, leaf). Empty without REPORT CHANGES."""
+        if self.changes is None:
             return []
         found = [(kind, self._leaf(records.OfChange(kind))) for kind in ("change", "change_number")]
-        return [*found, ("punctuation", self._leaf(records.PunctuationTime("punctuation", records.TIME)))] if punctuated else found
+        return [*found, ("punctuation", self._punctuation())] if self.changes.punctuated else found
 
     def split(self, expr: Expr) -> str:
         """The measure as SQL text over leaf columns."""
@@ -253,6 +250,9 @@ class MeasureSplitter:
         column = self.inputs.column(text)
         return self._leaf(records.Value("nav", row.which, row.mask, row.logical, row.physical, column, row.final or self.one_row))
 
+    def _punctuation(self) -> str:
+        return self._leaf(records.PunctuationTime("punctuation", records.TIME))
+
     def _classifier(self, row: Row) -> str:
         return self._leaf(records.Classifier("cls", row.which, row.mask, row.logical, row.physical, row.final or self.one_row))
 
@@ -260,13 +260,13 @@ class MeasureSplitter:
         scope, name = self.scope, call.value
         if name == "MATCH_ID" and self.identity:
             return self._leaf(records.MatchId(CHANGED[name], self.inputs.column(self.identity)))
-        if name in CHANGED and self.arrival is not None:
+        if name in CHANGED and self.changes is not None:
             kind = CHANGED[name]
             if kind == "punctuation":
-                return self._leaf(records.PunctuationTime(kind, records.TIME))
+                return self._punctuation()
             if kind != "changed_by":
                 return self._leaf(records.OfChange(kind))
-            return self._leaf(records.ChangedBy(kind, self.arrived or self.inputs.column(scope.row_text(self.arrival))))
+            return self._leaf(records.ChangedBy(kind, self.changes.arrived or self.inputs.column(scope.row_text(self.changes.arrival))))
         if "CHANGE" in self.ranked and name in LIST_CHANGE and not call.args:
             self._of_list_change.add(name)
             return LIST_CHANGE[name]
@@ -369,7 +369,9 @@ class MeasureSplitter:
         value = self._value_of(self._parts(call))
         if not self.one_row and (value.startswith(("__a", "__u")) or (value.startswith("__l") and _NATIVE.get(call.value) == "list")):
             self._totals.setdefault(value, call.span)  # EXPLAIN shows the place
-        return value
+        if self.changes is None or not self.changes.punctuated or value in self._leaves.values():
+            return value
+        return f"IF({self._punctuation()} IS NULL, {value}, NULL)"  # some of Spark's aggregates are not NULL without rows
 
     def _value_of(self, agg: _Aggregate) -> str:
         by_row = not any(self._looks_at_match(e) for e in (*agg.arguments, *agg.conditions))
@@ -399,7 +401,7 @@ class MeasureSplitter:
 
     def _is_repeated(self, agg: _Aggregate) -> bool:
         """Whether each output row of a match has the same array. Spark makes it once. The engine would send it with each row."""
-        in_order = self.approx is None and not self.step and not self.ranked and self.arrival is None
+        in_order = self.approx is None and not self.step and not self.ranked and self.changes is None
         return _NATIVE[agg.name] == "list" and agg.final and not self.one_row and in_order
 
     def _looks_at_match(self, expr: Expr) -> bool:
