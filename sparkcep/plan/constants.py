@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import OP, STRING, tokenize
 from sparkcep.errors import SEMANTIC, UNSUPPORTED, ClauseError, error_at, shown
-from sparkcep.plan.limits import MAX_DIGITS
+from sparkcep.plan.limits import MAX_DAYS, MAX_DIGITS
 
 Parameters = Mapping[str, object]  # values of a statement's parameters by their text; the key of a ? is "?" and its offset
 NONE: Parameters = MappingProxyType({})
@@ -60,6 +60,25 @@ def constant(expr: Expr, text: str, parameters: Parameters = NONE) -> Constant |
             left, right = (constant(argument, text, parameters) for argument in node.args)
             return None if left is None or right is None else _computed(str(operator), left, right)
     return None
+
+
+def whole_days(expr: Expr, text: str, parameters: Parameters = NONE) -> int | None:
+    """The days of an interval literal whose units are days and weeks.
+
+    None for any other expression, and for more days than have 64 bits of microseconds.
+    """
+    node, sign = expr.bare(), 1
+    if node.op == "un" and node.value == "-":
+        node, sign = node.args[0].bare(), -1
+    if node.op != "interval":
+        return None
+    body, unknown = _with_values(node.span.of(text), node.span.start, parameters)
+    units = {unit.upper().removesuffix("S") for unit in re.findall("[A-Za-z]+", body)}
+    if unknown or "." in body or not units or units - {"DAY", "WEEK"}:
+        return None
+    micros = _amounts(body)
+    days = None if micros is None else sign * int(micros) // _MICROS["DAY"]
+    return days if days is not None and abs(days) <= MAX_DAYS else None
 
 
 def decimal_text(value: Fraction) -> str | None:

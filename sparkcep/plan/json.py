@@ -189,7 +189,7 @@ _TYPE = re.compile(r"([a-z]+)\s*(?:\(\s*\d{1,100}\s*(?:,\s*\d{1,100}\s*)?\))?\s*
 _LITERALS = {
     "null": re.compile("NULL"), "bool": re.compile("TRUE|FALSE"), "string": re.compile("(?s:.*)"), "type": re.compile("(?s:.{1,400})"),
     "int": re.compile(r"-?\d{1,10}"), "long": re.compile(r"-?\d{1,19}"), "date": re.compile(r"-?\d{1,10}"), "decimal": re.compile(r"-?(?=\.?\d)\d{0,18}\.?\d{0,18}"),
-    "double": re.compile(r"-?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,3})?"),
+    "days": re.compile(r"-?\d{1,8}"), "double": re.compile(r"-?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,3})?"),
 }  # fmt: skip
 _BITS = {"int": 31, "date": 31, "long": 63, "decimal": 63}
 

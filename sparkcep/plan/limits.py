@@ -24,6 +24,7 @@ MAX_BUNDLES = 4096
 MAX_IDLE = 1 << 62  # microseconds
 MAX_WORD = (1 << 63) - 1  # largest integer in a kernel
 MAX_DIGITS = 100  # digits of a text that becomes a number
+MAX_DAYS = 99_999_999
 MAX_TREE = 250  # nesting of a tree; a clause nests 50 expressions of 150 operators in sequence
 MAX_TEXT = 1 << 25  # characters of a plan
 

@@ -669,10 +669,10 @@ SUMS = "sums"  # the function of a tree that adds sums of one type and leaves ou
 
 
 class Lit(NamedTuple):
-    """A number, string, boolean, null or type name."""
+    """A number, string, boolean, null, type name, or interval of whole days."""
 
     kind: Literal["lit"]
-    type: Literal["null", "bool", "int", "long", "decimal", "double", "date", "string", "type"]
+    type: Literal["null", "bool", "int", "long", "decimal", "double", "date", "days", "string", "type"]
     text: str
 
 

@@ -45,4 +45,6 @@ def literal_text(kind: str, text: str) -> str:
         return f"{text}D"
     if kind == "date":
         return f"date_from_unix_date({text})"
+    if kind == "days":
+        return f"INTERVAL '{text}' DAY"
     return f"({text})" if text.startswith("-") else text

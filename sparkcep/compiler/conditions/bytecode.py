@@ -539,6 +539,9 @@ class ConditionCompiler:
         if kind == "date":
             self.op("CONSTI", int(text))
             return Type("date")
+        if kind == "days":
+            self.op("CONSTI", int(text) * DAY)
+            return Type("interval")
         if kind == "decimal":
             digits = text.lstrip("-")
             whole, _, fraction = digits.partition(".")
@@ -765,6 +768,8 @@ class ConditionCompiler:
             return temporal
         if op == "-" and a == b == Type("nested", detail="time"):
             raise _error("TIME - TIME is not computed in DEFINE. Write time_diff('SECOND', earlier, later), or compare with earlier + INTERVAL '1' HOUR")
+        if op in "+-" and {a.kind, b.kind} == {"date", "interval"}:
+            raise _error(f"DATE {op} an interval is a DATE or a TIMESTAMP by the units of the interval, which the engine does not know. Write whole days as a number, as in d {op} 30")
         if not (a.is_number and b.is_number):
             raise _error(f"{op} is not defined for {a} and {b}; cast them, or compute it in a subquery below the clause")
         if a.is_float or b.is_float:
@@ -817,6 +822,8 @@ class ConditionCompiler:
             return BIGINT
         if op == "+" and a.kind in ("interval", "months", "tinyint", "smallint", "int") and b.is_time:
             left, right, a, b = right, left, b, a
+        if op in "+-" and a.kind == "date" and right[:2] == ("lit", "days"):
+            right, b = Lit("lit", "int", right.text), INT  # other intervals beside a DATE give a TIMESTAMP
         if op in "+-" and a.kind in _STAMPS and b.kind == "interval":
             self._both(left, right)
             if op == "-":

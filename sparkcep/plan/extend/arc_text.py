@@ -16,7 +16,7 @@ from sparkcep.errors import ClauseError, nearest
 from sparkcep.plan.extend.automaton import ArcSplitter
 from sparkcep.plan.records import Assignment, Automaton, Here, Lit
 from sparkcep.plan.scope import Inputs, Scope
-from sparkcep.plan.split.conditions import conjuncts, literal_tree
+from sparkcep.plan.split.conditions import conjuncts
 
 _COMPUTED = "comparisons, arithmetic, AND, OR, NOT, IN, BETWEEN, IS NULL, CASE, COALESCE, LEAST, GREATEST, ABS and CASTs to numbers"
 
@@ -109,7 +109,7 @@ class _TextSplitter(ArcSplitter):
             return Here("col", held)
         if expr.op == "col":
             return self._column(expr)
-        found = literal_tree(expr) or _further_literal(expr) or self._native(expr, variable)
+        found = self._literal(expr) or _further_literal(expr) or self._native(expr, variable)
         if found is None:
             what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else str(expr.value) if expr.op == "lit" else f"this {expr.op}"
             raise self.wrong(expr.span, f"{what} is not computed in an arc as text, which takes {_COMPUTED}. Compute it in a column below the clause, or write the arc in the clause")

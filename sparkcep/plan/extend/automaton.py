@@ -16,6 +16,7 @@ from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, one_line, tokenize
 from sparkcep.clause.tree import MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, UNSUPPORTED, ClauseError, error_at, position
+from sparkcep.plan.constants import whole_days
 from sparkcep.plan.extend.arcs import check_arcs
 from sparkcep.plan.extend.changes import Reported, check_changes, reports_changes
 from sparkcep.plan.limits import MAX_VARIABLES
@@ -44,7 +45,6 @@ from sparkcep.plan.split.fallible import RowPart, may_fail, shielded
 from sparkcep.plan.split.measures import MeasureSplitter
 
 _NULL = Lit("lit", "null", "NULL")
-_DAYS = re.compile(r"INTERVAL\s+('?)\s*([+-]?\d{1,9})\s*\1\s*DAYS?", re.IGNORECASE)
 _TEXT, _WHOLE = re.compile(r"'[^'\\]*'"), re.compile(r"\d+")  # constants whose equality is obvious from the text
 _ROW_ONLY = ". Keep what later rows need in a register"
 
@@ -127,7 +127,6 @@ class ArcSplitter(ConditionSplitter):
     def __init__(self, scope: Scope, inputs: Inputs, registers: Sequence[written.Register | Register], ansi: bool) -> None:
         super().__init__(scope, inputs, ordered=False, ansi=ansi)
         self.registers = {register.name.lower(): i for i, register in enumerate(registers)}
-        self.dates = {register_column(i) for i, register in enumerate(registers) if register.type.lower() == "date"}
         self.parameters: dict[str, int] = {}
 
     def check(self, expr: Expr, on: str) -> None:
@@ -163,12 +162,10 @@ class ArcSplitter(ConditionSplitter):
     def tree(self, expr: Expr) -> tuple:
         return self._lower(expr, -1)
 
-    def _native(self, expr: Expr, variable: int) -> tuple | None:
-        if expr.op == "bin" and expr.value in ("+", "-") and self.held(expr.args[0].bare()) in self.dates:
-            days = _DAYS.fullmatch(expr.args[1].bare().span.of(self.scope.text))
-            if days is not None:  # the sum is a DATE only for whole days, and the engine does not know the units of an interval
-                return ("call", expr.value, self._lower(expr.args[0], variable), Lit("lit", "int", str(int(days[2]))))
-        return super()._native(expr, variable)
+    def _literal(self, expr: Expr) -> Lit | None:
+        """The tree of a literal. Only the text of an interval shows whether it has whole days."""
+        days = whole_days(expr, self.scope.text, self.scope.parameters)
+        return literal_tree(expr) if days is None else Lit("lit", "days", str(days))
 
     def _rows(self, expr: Expr, variable: int) -> set[Row]:
         return {Row("special") if self.sees(expr) else Row("cur")}
@@ -179,7 +176,7 @@ class ArcSplitter(ConditionSplitter):
         if column is not None:
             return Here("col", column)
         if not self.sees(expr):
-            return literal_tree(expr) or self._checked(expr, self.scope.row_text(expr), lambda column: Here("col", column))
+            return self._literal(expr) or self._checked(expr, self.scope.row_text(expr), lambda column: Here("col", column))
         found = self._native(expr, variable)
         if found is None:
             what = f"{expr.value}()" if expr.op == "call" else f"CAST to {expr.value}" if expr.op == "cast" else f"this {expr.op}"

@@ -622,7 +622,7 @@ def show(tree: tuple, variables: tuple[str, ...]) -> str:
         case "checked":
             return show(tree.tree, variables)
         case "lit":
-            return tree.text if tree.type != "string" else repr(tree.text)
+            return repr(tree.text) if tree.type == "string" else f"INTERVAL '{tree.text}' DAY" if tree.type == "days" else tree.text
         case "agg":
             return f"{tree.function}({_set_text(tree.mask, variables)}: {'DISTINCT ' if tree.distinct else ''}{tree.column or '*'}){_filter(tree.keep)}"
         case "by":
