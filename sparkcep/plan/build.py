@@ -152,7 +152,7 @@ def begun(clause: MatchClause, settings: Settings = DEFAULT, qualifiers: frozens
         idle=settings.idle,
         place=Place(*position(clause.text, clause.pattern.span.start), clause.pattern.span.of(clause.text).split("\n")[0][:40]),
     )
-    return Draft(clause, settings, qualifiers, plan, Scope(clause.text, ids, {}, names, qualifiers, clause.parameters), Inputs())
+    return Draft(clause, settings, qualifiers, plan, Scope(clause.text, ids, {}, names, qualifiers, clause.parameters, exact=settings.case_sensitive), Inputs())
 
 
 # Pattern operators of other languages, and the replacement for each. Such a word is a variable only if it has a condition.

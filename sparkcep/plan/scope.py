@@ -211,6 +211,7 @@ class Scope:
         parameters: values of the statement's parameters.
         sequences: the sequences by lower-case name.
         whole: the rows of a reference without a variable: those of the match, or of a sequence in its preference.
+        exact: whether names of columns are case-sensitive.
     """
 
     text: str
@@ -221,6 +222,11 @@ class Scope:
     parameters: Parameters = field(default_factory=dict)
     sequences: Mapping[str, NamedSequence] = field(default_factory=dict)
     whole: int = ALL_ROWS
+    exact: bool = False
+
+    def key(self, name: str) -> str:
+        """The name of a register or parameter, as it is compared. Columns of the table may differ from it in case alone."""
+        return name if self.exact else name.lower()
 
     def objective(self, node: Expr) -> tuple[NamedSequence, int] | None:
         """The sequence and the number of the objective that a column reference ``s.name`` names, None for any other node."""

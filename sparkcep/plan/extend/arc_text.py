@@ -56,7 +56,7 @@ class TextReader:
             return ()
         splitter, found = self._splitter(text), {}
         for item in read_assignments(text):
-            number = splitter.registers.get(item.register.lower())
+            number = splitter.registers.get(splitter.scope.key(item.register))
             if number is None:
                 raise splitter.wrong(item.span, f"{item.register} is not a register of the clause{self._like(item.register, [r.name for r in self.automaton.registers])}")
             if number in found:
@@ -85,7 +85,7 @@ class TextReader:
         return f"; did you mean {near}?" if near else ""
 
     def _splitter(self, text: str) -> _TextSplitter:
-        return _TextSplitter(Scope(text, {}, {}, ()), self)
+        return _TextSplitter(Scope(text, {}, {}, (), exact=self.case_sensitive), self)
 
 
 class _TextSplitter(ArcSplitter):

@@ -126,7 +126,7 @@ class ArcSplitter(ConditionSplitter):
 
     def __init__(self, scope: Scope, inputs: Inputs, registers: Sequence[written.Register | Register], ansi: bool) -> None:
         super().__init__(scope, inputs, ordered=False, ansi=ansi)
-        self.registers = {register.name.lower(): i for i, register in enumerate(registers)}
+        self.registers = {scope.key(register.name): i for i, register in enumerate(registers)}
         self.parameters: dict[str, int] = {}
 
     def check(self, expr: Expr, on: str) -> None:
@@ -150,7 +150,7 @@ class ArcSplitter(ConditionSplitter):
 
     def held(self, node: Expr) -> str | None:
         """The column of the register or parameter that a node names. None for any other node."""
-        name = node.value[0].lower() if node.op == "col" and len(node.value) == 1 else ""
+        name = self.scope.key(node.value[0]) if node.op == "col" and len(node.value) == 1 else ""
         if name in self.registers:
             return register_column(self.registers[name])
         return parameter_column(self.parameters[name]) if name in self.parameters else None
@@ -242,9 +242,9 @@ class _Builder:
     def _declare(self, automaton: written.Automaton, arcs: tuple[written.Arc, ...]) -> None:
         """Numbers registers and states."""
         for item in automaton.registers:
-            if item.name.lower() in self.registers:
+            if item.name.lower() in map(str.lower, self.registers):
                 raise self.error(item.span, f"the register {item.name} is declared twice. Give one of the two another name, or leave it out")
-            self.registers[item.name.lower()] = len(self.registers)
+            self.registers[self.scope.key(item.name)] = len(self.registers)
         declared: set[str] = set()
         for item in automaton.states:
             if item.name.lower() in declared:
@@ -333,7 +333,7 @@ class _Builder:
         limits = self._limits(arc)
         sets, seen = [], set()
         for item in arc.sets:
-            number = self.registers.get(item.register.lower())
+            number = self.registers.get(self.scope.key(item.register))
             if number is None:
                 raise self.error(item.span, f"{item.register} is not a register. Declare REGISTER {item.register} with a type")
             if number in seen:
@@ -357,11 +357,11 @@ class _Builder:
         """Numbers the parameters of an arc."""
         found: dict[str, int] = {}
         for item in arc.parameters or ():
-            if item.name.lower() in found:
+            if item.name.lower() in map(str.lower, found):
                 raise self.error(item.span, f"the parameter {item.name} is declared twice. Give one of the two another name, or leave it out")
-            if item.name.lower() in self.registers:
+            if item.name.lower() in map(str.lower, self.registers):
                 raise self.error(item.span, f"{item.name} is also a register, so {item.name} in the arc is ambiguous. Give the parameter another name")
-            found[item.name.lower()] = len(self.parameters)
+            found[self.scope.key(item.name)] = len(self.parameters)
             self.parameters.append(Parameter(item.name, one_line(item.type).lower(), *self.place(item.span)))
         return found
 
@@ -466,16 +466,20 @@ class AutomatonMeasures(MeasureSplitter):
         """Parameters are as in the base class, plus the automaton."""
         super().__init__(scope, inputs, one_row=one_row, ranked=ranked, changes=changes, identity=identity, ansi=ansi)
         self.automaton = automaton
-        self.known = {register.name.lower(): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
-        self.known |= {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
+        self.registers = {scope.key(register.name): OfComputation("register", i) for i, register in enumerate(automaton.declared)}
+        self.emits = {name.lower(): OfComputation("emit", i) for i, name in enumerate(automaton.emits)}
 
     def defaults(self) -> list[tuple[str, str]]:
         """The default measures as (name, leaf), used without MEASURES."""
         names = self.automaton.emits or tuple(register.name for register in self.automaton.declared)
-        return self.of_changes() + [(name, self._leaf(self.known[name.lower()])) for name in names]
+        return self.of_changes() + [(name, self._leaf(self._known((name,)))) for name in names]
+
+    def _known(self, name: tuple[str, ...]) -> OfComputation | None:
+        """The column of EMIT or the register of this name. None for any other name."""
+        return (self.emits.get(name[0].lower()) or self.registers.get(self.scope.key(name[0]))) if len(name) == 1 else None
 
     def _column(self, node: Expr) -> str:
-        found = self.known.get(node.value[0].lower()) if len(node.value) == 1 else None
+        found = self._known(node.value)
         return super()._column(node) if found is None else self._leaf(found)
 
     def _call(self, call: Expr) -> str:
@@ -486,6 +490,6 @@ class AutomatonMeasures(MeasureSplitter):
                 raise self.scope.error(call, call.value, f"{call.value} takes no argument")
             return self._leaf(LifetimeEdge(LIFETIMES[call.value], self.automaton.time))
         for node in self.scope.columns(call):
-            if node.op == "col" and len(node.value) == 1 and node.value[0].lower() in self.known:
+            if node.op == "col" and self._known(node.value) is not None:
                 raise self.scope.error(node, "AUTOMATON", f"{node.value[0]} has one value for the whole match. Write it outside of {call.value}()")
         return super()._call(call)
