@@ -45,6 +45,16 @@ GRAPH = pa.list_(
         ]
     )
 )
+_TYPES = {  # of leaves whose kind says it
+    **dict.fromkeys(("cls", "kind", "status", "change", "match_id"), pa.string()),
+    **dict.fromkeys(("mno", "change_number", "bundle_size", "left_out", "allowed", "history_visits", "history_points"), pa.int64()),
+    **dict.fromkeys(("rank", "history_place", "history_remaining", "history_idle"), pa.int32()),
+    **dict.fromkeys(("coverage", "history_so_far"), pa.float64()),
+    **dict.fromkeys(("complete", "emitted"), pa.bool_()),
+    **dict.fromkeys(("missing", "expected"), pa.list_(pa.string())),
+    **dict.fromkeys(("vector", "pairs"), pa.list_(pa.int64())),
+    "cnt": pa.decimal128(38, 0), "graph": GRAPH,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,40 +133,16 @@ class OutputRows:
 def leaf_type(spec: LeafSpec, schema: pa.Schema) -> pa.DataType:
     """Returns the Arrow type of a leaf. For an aggregate it is Spark's result type."""
     kind = spec.kind
+    if kind in _TYPES:
+        return _TYPES[kind]
     if kind in ("nav", "match_from", "match_to", "changed_by", "punctuation", "ended"):
         return schema.field(spec.column).type
-    if kind in ("cls", "change", "match_id", "status"):
-        return pa.string()
-    if kind in ("mno", "change_number"):
-        return pa.int64()
-    if kind == "cnt":
-        return pa.decimal128(38, 0)
-    if kind == "graph":
-        return GRAPH
     if kind == "errors":
         return pa.int64() if spec.whole else pa.float64()
-    if kind in ("missing", "expected"):
-        return pa.list_(pa.string())
-    if kind == "kind":
-        return pa.string()
     if kind in ("bundle_start", "bundle_end"):
         return schema.field(spec.column).type if spec.column else pa.int64()
-    if kind in ("bundle_size", "left_out", "allowed", "history_visits", "history_points"):
-        return pa.int64()
-    if kind == "complete":
-        return pa.bool_()
-    if kind in ("coverage", "history_so_far"):
-        return pa.float64()
-    if kind in ("history_place", "history_remaining", "history_idle"):
-        return pa.int32()
     if kind == "history_starts":
         return pa.list_(schema.field(spec.column).type if spec.column else pa.int64())
-    if kind in ("vector", "pairs"):
-        return pa.list_(pa.int64())
-    if kind == "emitted":
-        return pa.bool_()
-    if kind == "rank":
-        return pa.int32()
     if kind == "score":
         floating = any(term.column and type_of(schema.field(term.column).type).is_float for term in spec.terms)
         return pa.float64() if floating else pa.null()
