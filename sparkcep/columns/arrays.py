@@ -206,6 +206,11 @@ def float_words(values: np.ndarray) -> np.ndarray:
     return ordered_bits(plain.view(np.int64))
 
 
+def ordered_words(values: np.ndarray) -> np.ndarray:
+    """int64 words that compare as Spark compares the values, which are integers or floating numbers."""
+    return float_words(values) if values.dtype.kind == "f" else values
+
+
 def ordered_bits(words: np.ndarray) -> np.ndarray:
     """Turns the bits of floating numbers into int64 that compare as the numbers do, and such int64 into the bits."""
     return np.where(words < 0, words ^ np.iinfo(np.int64).max, words)

@@ -22,12 +22,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import words
+from sparkcep.columns.arrays import ordered_words, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.automaton.arc_rows import WORDS, ArcRows
 from sparkcep.engine.automaton.arc_validity import ALWAYS, BEGIN, END, Timetable, ValidArc, timetable
 from sparkcep.engine.automaton.dynamic_arcs import ArcTexts, with_columns
-from sparkcep.engine.automaton.lifetimes import in_order, times
+from sparkcep.engine.automaton.lifetimes import times
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import Limits
@@ -347,7 +347,7 @@ class JournalArcs:
     def placed(self, chunk: Chunk) -> Chunk:
         """A chunk with two additions: the arc list of each row, and the columns that texts read."""
         plan = self.prepared.plan
-        clock = in_order(words(chunk.columns[plan.automaton.time]))
+        clock = ordered_words(words(chunk.columns[plan.automaton.time]))
         base = self.present.base(0, clock)
         if self.sets:
             some = np.flatnonzero(np.diff(chunk.offsets))

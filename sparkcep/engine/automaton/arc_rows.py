@@ -21,12 +21,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import is_text, null_marks, ranks, words
+from sparkcep.columns.arrays import is_text, null_marks, ordered_words, ranks, words
 from sparkcep.columns.comparable import as_bytes
 from sparkcep.columns.types import INT_BITS, MAX_DIGITS, Type, type_of
 from sparkcep.compiler.registers.register_code import register_type
 from sparkcep.engine.automaton.arc_validity import ALWAYS, ValidArc
-from sparkcep.engine.automaton.lifetimes import in_order
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import said
 from sparkcep.engine.core.task import Task
@@ -190,7 +189,7 @@ class ArcRows:
         if t.is_ranked:
             (self.clock, self.ends, self.now), _ = ranks([self.timed, end, now])
         else:
-            self.clock, self.ends, self.now = (in_order(words(column)) for column in (self.timed, end, now))
+            self.clock, self.ends, self.now = (ordered_words(words(column)) for column in (self.timed, end, now))
         self.absent, self.endless, self.never = (null_marks(column).astype(bool) for column in (self.timed, end, now))
         self.endless |= always
         self._check_last(never)

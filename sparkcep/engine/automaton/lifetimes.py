@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import null_marks, ordered_bits, ordered_words, words
 from sparkcep.columns.types import type_of
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import Failures, said
@@ -60,7 +60,7 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
     endless = np.full(chunk.rows, ENDLESS)
     if automaton.lifetime:
         values, until = words(column), chunk.columns[automaton.lifetime]
-        when, ends = in_order(values), in_order(words(until))
+        when, ends = ordered_words(values), ordered_words(words(until))
         if values.dtype.kind == "f":
             absent |= ~np.isfinite(values)
             ends = np.where(np.isfinite(words(until)) | (words(until) < 0), ends, endless)
@@ -77,8 +77,8 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
     if window.kind == NO_WINDOW:
         return Lifetimes(np.zeros(chunk.rows, dtype=np.int64), endless, absent)
     rows = measured(window, column, np.zeros(chunk.rows, dtype=np.int64), False)
-    last = in_order(rows.until)
-    return Lifetimes(in_order(rows.when), np.where(last == ENDLESS, ENDLESS, last + (last < ENDLESS)), (absent | rows.null).astype(np.uint8))
+    last = ordered_words(rows.until)
+    return Lifetimes(ordered_words(rows.when), np.where(last == ENDLESS, ENDLESS, last + (last < ENDLESS)), (absent | rows.null).astype(np.uint8))
 
 
 def beyond(numbers: np.ndarray, arrow: pa.DataType) -> np.ndarray:
@@ -95,7 +95,7 @@ def times(numbers: np.ndarray, absent: np.ndarray, arrow: pa.DataType) -> pa.Arr
     """The numbers as times of a type, which must hold them. NULL if ``absent``."""
     t = type_of(arrow)
     if t.is_float:
-        return pa.array(_floats(numbers), mask=absent).cast(arrow)
+        return pa.array(ordered_bits(numbers).view(np.float64), mask=absent).cast(arrow)
     if t.kind == "decimal":
         raw = np.stack([numbers, numbers >> 63], axis=1).tobytes()
         return pa.Array.from_buffers(arrow, len(numbers), [pa.array(~absent).buffers()[1], pa.py_buffer(raw)])
@@ -107,18 +107,6 @@ def expired(ends: np.ndarray, first: np.ndarray, arrow: pa.DataType) -> np.ndarr
     """The ends of matches that begin when the lifetime of their rows ends. They last as long as the lifetime did, from the first
     row's time to ``ends``."""
     if type_of(arrow).is_float:
-        return in_order(2 * _floats(ends) - _floats(first))
+        return ordered_words(2 * ordered_bits(ends).view(np.float64) - ordered_bits(first).view(np.float64))
     far = ends + (ends - first)
     return np.where((far < ends) & (ends > first), ENDLESS, far)  # ENDLESS if the end is beyond 64 bits
-
-
-def in_order(values: np.ndarray) -> np.ndarray:
-    """The values as int64 in Spark's order: 0.0 equals -0.0, and NaN is the greatest value."""
-    if values.dtype.kind != "f":
-        return values
-    bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
-    return bits ^ ((bits >> 63) & ENDLESS)
-
-
-def _floats(numbers: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(numbers ^ ((numbers >> 63) & ENDLESS)).view(np.float64)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import ranges
+from sparkcep.columns.arrays import ordered_words, ranges
 from sparkcep.compiler.liveness import live_windows
 from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_PASSED, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
@@ -251,14 +251,6 @@ def lost() -> MatchRuntimeError:
     return damaged(PARTITION, WITHOUT)
 
 
-def sortable(values: np.ndarray) -> np.ndarray:
-    """Values as numbers in the same order. int64."""
-    if values.dtype.kind != "f":
-        return np.ascontiguousarray(values, dtype=np.int64)
-    bits = (values + 0.0).view(np.int64)  # -0.0 becomes 0.0
-    return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
-
-
 def windows_open(task: Task, chunk: Chunk, places: Measured, resume: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The oldest rows of each growing partition that still matter for its unsearched rows.
 
@@ -344,7 +336,7 @@ class BestEffortSearch(FrontierSearch):
             return searching.Refill(False, 0, now[:0], now[:0], now, np.zeros(0, dtype=np.uint8))
         assert search.reader is not None and search.approx.budget is not None
         places, owns = search.reporter.places(self.chunk), np.zeros(self.chunk.parts, dtype=np.uint8)
-        return searching.Refill(True, search.approx.budget.refill or max(search.reader.bundles, 1), sortable(places.when), sortable(places.near), now, owns)
+        return searching.Refill(True, search.approx.budget.refill or max(search.reader.bundles, 1), ordered_words(places.when), ordered_words(places.near), now, owns)
 
     def _go_on(self, state: BudgetState) -> None:
         """Restores the partitions from their saved state."""

@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import null_marks, ranges, words
+from sparkcep.columns.arrays import null_marks, ordered_words, ranges, words
 from sparkcep.engine.automaton import arc_rows as of_arcs
 from sparkcep.engine.automaton.arc_validity import BEGIN, END, Timetable, timetable
-from sparkcep.engine.automaton.lifetimes import in_order, lifetimes
+from sparkcep.engine.automaton.lifetimes import lifetimes
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.append_only import AppendOnly
 from sparkcep.engine.changelog.consolidate import Reports, punctuation
@@ -584,5 +584,5 @@ def _held(task: Task, chunk: Chunk, found: InputChanges) -> Delay | None:
         return Delay(found.times, found.times)
     rows = measured(changes.size, chunk.columns[task.plan.automaton.time], np.zeros(chunk.rows, dtype=np.int64), False)
     if rows.when.dtype.kind == "f":
-        return Delay(in_order(rows.when), in_order(rows.near))
+        return Delay(ordered_words(rows.when), ordered_words(rows.near))
     return Delay(rows.when, rows.until + (rows.until < c.ENDLESS))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import float_words, null_marks, ordered_bits, ranges, words
+from sparkcep.columns.arrays import null_marks, ordered_bits, ordered_words, ranges, words
 from sparkcep.columns.types import Type, type_of
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.errors import SEMANTIC, ClauseError, TooMuchStateError
@@ -361,7 +361,7 @@ class Moments:
     def of(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Returns the moments of a column's values, and whether they are NULL."""
         values, null = _ordered(column, self.descending)
-        return _as_words(values), null
+        return ordered_words(values), null
 
     def ends(self, column: pa.Array, window: Window) -> np.ndarray:
         """Returns when windows that begin with the column's values end. It is the largest int64 after all values."""
@@ -369,7 +369,7 @@ class Moments:
         size = _scaled(window.kind, window.size, type_of(self.type))
         if values.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
-                return _as_words(values + float_size(size))
+                return ordered_words(values + float_size(size))
         return _added(values, _next_whole(size))
 
     def values(self, moments: np.ndarray, missing: np.ndarray) -> pa.Array:
@@ -380,11 +380,6 @@ class Moments:
         else:
             found = _whole_values(~moments if self.descending else moments, self.type)
         return pc.if_else(pa.array(missing), pa.nulls(len(moments), self.type), found)
-
-
-def _as_words(values: np.ndarray) -> np.ndarray:
-    """Returns int64 that ascend as the values do."""
-    return float_words(values) if values.dtype.kind == "f" else values
 
 
 def _in_units(size: str, kind: str, t: Type | None) -> Fraction:

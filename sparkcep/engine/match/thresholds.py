@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparkcep.columns.arrays import float_words
 from sparkcep.compiler.conditions.bytecode import FLOAT_COLUMN, OP_NAMES, SLOT
 from sparkcep.compiler.liveness import reachable
 from sparkcep.compiler.pattern.program import CHAR, R_MAX, R_VAR, RUN, Program
@@ -196,7 +197,7 @@ def thresholds_of(tests: tuple[tuple[Test, ...], ...], rows: kernels.RowArrays) 
             if found is None:
                 return None
             numbers, null = found
-            values[2 * t + side] = _ordered(numbers) if test.floats else numbers
+            values[2 * t + side] = float_words(numbers) if test.floats else numbers
             if test.right.at == LEAST:
                 values[2 * t + side] = -values[2 * t + side]
             if side == 1:
@@ -261,10 +262,3 @@ def _fits(operation: str, x: np.ndarray, y: np.ndarray, limit: int) -> bool:
     """Returns whether results for integers of these sizes stay in a type with the greatest value ``limit``."""
     a, b = _extent(x), _extent(y)
     return (a * b if operation == "MUL" else a + b) <= min(limit, _MOST)
-
-
-def _ordered(numbers: np.ndarray) -> np.ndarray:
-    """Returns int64 keys in Spark's order of DOUBLE: -0.0 equals 0.0, and NaN is above all numbers."""
-    numbers = np.where(np.isnan(numbers), np.nan, numbers + 0.0)
-    bits = numbers.view(np.int64)
-    return np.where(bits < 0, bits ^ np.int64((1 << 63) - 1), bits)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkcep.columns.arrays import contiguous, flat, null_marks, stable_order, words
+from sparkcep.columns.arrays import contiguous, flat, null_marks, ordered_words, stable_order, words
 from sparkcep.columns.row_codec import bytes_of
 from sparkcep.columns.types import type_of
 from sparkcep.compiler.emission import window_of
@@ -280,13 +280,8 @@ def _sorted(keys: np.ndarray, columns: list[pa.Array], order: Sequence[Order]) -
 def _places(column: pa.Array) -> np.ndarray:
     """The values as numbers in Spark's order. int64 (rows); arbitrary for NULL."""
     t = type_of(column.type)
-    if t.is_float:
-        values = words(column) + 0.0  # -0.0 becomes 0.0
-        values[np.isnan(values)] = np.nan  # one NaN, which sorts last
-        bits = values.view(np.int64)
-        return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
-    if t.kind in ("null", "boolean", "date", "timestamp", "timestamp_ntz", "interval") or pa.types.is_integer(column.type):
-        return words(column)
+    if t.is_float or t.kind in ("null", "boolean", "date", "timestamp", "timestamp_ntz", "interval") or pa.types.is_integer(column.type):
+        return ordered_words(words(column))
     return np.asarray(pc.rank(column, tiebreaker="dense")).astype(np.int64)
 
 

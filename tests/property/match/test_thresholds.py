@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sparkcep.columns.arrays import float_words
 from sparkcep.engine.core import task
 from sparkcep.engine.match import backtrack
-from sparkcep.engine.match.thresholds import _ordered
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.settings import DEFAULT
 from tests.oracle import measures, pattern
@@ -143,9 +143,9 @@ def test_tests_agree_with_bytecode_over_many_rows(seed, counted, monkeypatch):
 
 def test_doubles_are_ordered_as_spark_orders_them():
     rising = np.array([-np.inf, -1e300, -1.5, -1e-300, -0.0, 1e-300, 2.0, np.inf, np.nan])
-    assert (np.diff(_ordered(rising)) > 0).all()
-    assert _ordered(np.array([0.0]))[0] == _ordered(np.array([-0.0]))[0]
-    assert _ordered(np.array([-np.nan]))[0] == _ordered(np.array([np.nan]))[0]
+    assert (np.diff(float_words(rising)) > 0).all()
+    assert float_words(np.array([0.0]))[0] == float_words(np.array([-0.0]))[0]
+    assert float_words(np.array([-np.nan]))[0] == float_words(np.array([np.nan]))[0]
 
 
 def test_large_integers_are_left_to_bytecode(counted):
