@@ -27,7 +27,6 @@ from sparkcep.columns.types import type_of
 from sparkcep.engine.automaton.arc_rows import WORDS, ArcRows
 from sparkcep.engine.automaton.arc_validity import ALWAYS, BEGIN, END, Timetable, ValidArc, timetable
 from sparkcep.engine.automaton.dynamic_arcs import ArcTexts, with_columns
-from sparkcep.engine.automaton.lifetimes import times
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import Limits
@@ -35,6 +34,7 @@ from sparkcep.engine.core.errors import said
 from sparkcep.engine.core.operator import Step
 from sparkcep.engine.core.resume import ResumeState
 from sparkcep.engine.core.task import Prepared, Task
+from sparkcep.engine.core.windows import Moments
 from sparkcep.engine.output.match_id import equal_keys
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.automaton import arc_events as kernels
@@ -112,7 +112,7 @@ class JournalRows(ArcRows):
     def _failure(self, outcome: int, row: int) -> MatchRuntimeError:
         if outcome != kernels.LATE:
             return super()._failure(outcome, row)
-        until = times(np.array([self.least - 1]), np.array([False]), self.time.type)[0].as_py()
+        until = Moments(self.time.type, False).values(np.array([self.least - 1]), np.array([False]))[0].as_py()
         return MatchRuntimeError(
             "LATE_ROW",
             f"a change of the arc {self._name(row)} in ARCS FROM affects times up to {until}, for which matches are already final or a punctuation of the arcs has come. Give it a later "

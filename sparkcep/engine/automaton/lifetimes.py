@@ -1,4 +1,4 @@
-"""Lifetimes of rows and matches, as int64 numbers in time order, and their conversion back to times.
+"""Lifetimes of rows and matches, as int64 numbers in time order.
 
 The automaton search (:mod:`sparkcep.engine.automaton.register_runs`) and the rows of ARCS FROM use them. Integral times are their
 own numbers. Floating-point times are their bits, in the order of their values. The next number is the next time, so [t, t + size)
@@ -21,8 +21,6 @@ from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.kernels.automaton.register_runs import ENDLESS
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import Plan
-
-_INTS = {"tinyint": 8, "smallint": 16, "int": 32, "date": 32}
 
 
 @dataclass(frozen=True)
@@ -79,28 +77,6 @@ def lifetimes(plan: Plan, chunk: Chunk, failures: Failures) -> Lifetimes:
     rows = measured(window, column, np.zeros(chunk.rows, dtype=np.int64), False)
     last = ordered_words(rows.until)
     return Lifetimes(ordered_words(rows.when), np.where(last == ENDLESS, ENDLESS, last + (last < ENDLESS)), (absent | rows.null).astype(np.uint8))
-
-
-def beyond(numbers: np.ndarray, arrow: pa.DataType) -> np.ndarray:
-    """Whether each number is outside of the times of a type. bool."""
-    t = type_of(arrow)
-    if t.is_float or (t.kind == "decimal" and 10**t.precision > ENDLESS):
-        return np.zeros(len(numbers), dtype=bool)
-    most = 10**t.precision - 1 if t.kind == "decimal" else (1 << (_INTS.get(t.kind, 64) - 1)) - 1
-    least = -most if t.kind == "decimal" else -1 - most
-    return (numbers > most) | (numbers < least)
-
-
-def times(numbers: np.ndarray, absent: np.ndarray, arrow: pa.DataType) -> pa.Array:
-    """The numbers as times of a type, which must hold them. NULL if ``absent``."""
-    t = type_of(arrow)
-    if t.is_float:
-        return pa.array(ordered_bits(numbers).view(np.float64), mask=absent).cast(arrow)
-    if t.kind == "decimal":
-        raw = np.stack([numbers, numbers >> 63], axis=1).tobytes()
-        return pa.Array.from_buffers(arrow, len(numbers), [pa.array(~absent).buffers()[1], pa.py_buffer(raw)])
-    held = np.where(absent, 0, numbers).astype(np.int32 if _INTS.get(t.kind, 64) == 32 else np.int64)
-    return pa.array(held, mask=absent).cast(arrow)
 
 
 def expired(ends: np.ndarray, first: np.ndarray, arrow: pa.DataType) -> np.ndarray:

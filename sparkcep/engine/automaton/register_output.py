@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkcep.columns.arrays import null_marks
 from sparkcep.compiler.registers.register_code import FLOAT, WIDE, Held
-from sparkcep.engine.automaton.lifetimes import Lifetimes, beyond, expired, times
+from sparkcep.engine.automaton.lifetimes import Lifetimes, expired
 from sparkcep.engine.automaton.register_arrays import RegisterArrays
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.windows import Moments
 from sparkcep.engine.output.match_id import ENDING, plain, plain_values, stable_text
 from sparkcep.errors import MatchRuntimeError
 from sparkcep.kernels.automaton import register_runs as kernels
@@ -103,12 +105,13 @@ class RegisterOutput:
         """Times of matches, NULL if ``absent``. Raises MatchRuntimeError if one is beyond the type. ``rows``: the first rows of the
         matches."""
         column = chunk.columns[self.automaton.time]
-        wrong = np.flatnonzero(~absent & (beyond(numbers, column.type) | (numbers == kernels.ENDLESS)))
+        found = Moments(column.type, False).values(numbers, absent)
+        wrong = np.flatnonzero(~absent & ((null_marks(found) == 1) | (numbers == kernels.ENDLESS)))
         if len(wrong):
             where, endless = self.task.failures.where(int(rows[wrong[0]]), chunk.columns), numbers[wrong[0]] == kernels.ENDLESS
             most, wider = ("64 bits", "DOUBLE") if endless else (f"what {column.type} holds", "a wider type")
             raise MatchRuntimeError("ARITHMETIC_OVERFLOW", f"{name}{where} exceeds {most}. Cast the ORDER BY expression to {wider}", sqlstate="22003")
-        return times(numbers, absent, column.type)
+        return found
 
     def _values(self, held: Held, matches: np.ndarray, null: np.ndarray) -> pa.Array:
         """The values of a register or of a column of EMIT, by match."""
