@@ -265,6 +265,23 @@ def ranges(first: np.ndarray | int, counts: np.ndarray) -> np.ndarray:
     return np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
 
 
+def range_extremes(choose: np.ufunc, values: np.ndarray, begin: np.ndarray, end: np.ndarray, none: float) -> np.ndarray:
+    """The least or the greatest value from ``begin`` to before ``end``, for each pair; ``none`` if the range is empty.
+
+    ``choose`` is np.minimum or np.maximum. It uses a sparse table: level i holds the extremes of each 2**i neighbours, and two of
+    these cover a range.
+    """
+    out, sizes = np.full(len(begin), none, dtype=values.dtype), end - begin
+    level, wide = values, 1
+    while True:
+        now = (sizes >= wide) & (sizes < 2 * wide)
+        out[now] = choose(level[begin[now]], level[end[now] - wide])
+        if (sizes < 2 * wide).all():
+            return out
+        level = choose(level[: len(level) - wide], level[wide:])
+        wide *= 2
+
+
 def numbered(*keys: np.ndarray) -> np.ndarray:
     """The number of each element, from 0, among those with its keys; int64 (n). Elements with equal keys must be adjacent."""
     fresh = np.ones(len(keys[0]), dtype=bool)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import ordered_words, ranges
+from sparkcep.columns.arrays import ordered_words, range_extremes, ranges
 from sparkcep.compiler.liveness import live_windows
 from sparkcep.compiler.net.net import E_CHECK, E_OPEN, E_PASSED, E_TARGET, E_VAR, Net
 from sparkcep.compiler.searches import BUDGETED
@@ -220,25 +220,6 @@ class BestEffort:
             found.by_event["coverage"] = pa.array(coverage)
 
 
-def _least(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The least value from ``begin`` to before ``end``, for each pair; 1 if the range is empty.
-
-    It is a range minimum by a sparse table: level i holds the least of each 2**i neighbours, and two of these cover a range.
-    """
-    if not len(begin):
-        return np.zeros(0)
-    level, wide = values, 1
-    out = np.ones(len(begin))
-    sizes = end - begin
-    while True:
-        now = (sizes >= wide) & (sizes < 2 * wide)
-        out[now] = np.minimum(level[begin[now]], level[end[now] - wide])
-        if (sizes < 2 * wide).all():
-            return out
-        level = np.minimum(level[: len(level) - wide], level[wide:])
-        wide *= 2
-
-
 def in_order(found: MatchBatch) -> MatchBatch:
     """All matches in the order of their rows, as a listing without a budget emits them."""
     rows = [tuple(found.rows[low : low + size].tolist()) for low, size in found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
@@ -410,7 +391,7 @@ class BestEffortSearch(FrontierSearch):
         """Checks left out, and the least coverage, of the rows from ``begin`` to before ``end``, for each pair. The coverage is
         empty if nothing asks for it."""
         sums = np.concatenate([[0], np.cumsum(self.ground.left)])
-        return sums[end] - sums[begin], _least(self.ground.coverage, begin, end) if len(self.ground.coverage) else self.ground.coverage
+        return sums[end] - sums[begin], range_extremes(np.minimum, self.ground.coverage, begin, end, 1.0) if len(self.ground.coverage) else self.ground.coverage
 
     def _ends(self) -> np.ndarray:
         """Window ends that distinguish runs whose groups began at different times. The candidates tried at a row must not depend on

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sparkcep.columns.arrays import null_marks, words
+from sparkcep.columns.arrays import null_marks, range_extremes, words
 from sparkcep.engine.automaton.register_runs import RegisterRuns
 from sparkcep.engine.changelog.input_changes import INSERT, RETRACT, InputChanges, NetReport, taken
 from sparkcep.engine.core.chunk import Chunk
@@ -73,7 +73,9 @@ class AppendOnly:
         rounds = [(found.events, self.search.output.described(found)) for found in self.search.rounds(some)]
         found = together([described for _, described in rounds])
         read = np.concatenate([events for events, _ in rounds])  # the rows that computations read
-        cause = _latest(came, read[:, layout.E_START], read[:, layout.E_ROWS])
+        place, first = np.empty(chunk.rows, dtype=np.int64), read[:, layout.E_START]
+        place[came] = np.arange(len(came))
+        cause = place[range_extremes(np.maximum, came, first, first + read[:, layout.E_ROWS], -1)]  # the row of each that arrived last
         events = found.events
         order = np.lexsort((came[cause], events[:, layout.E_PART]))
         events, cause = events[order], cause[order]
@@ -99,24 +101,3 @@ def _rising(rows: np.ndarray, values: np.ndarray, chunk: Chunk) -> np.ndarray:
     parts = chunk.partition_of(rows)
     falls = np.flatnonzero((values[1:] <= values[:-1]) & (parts[1:] == parts[:-1])) + 1
     return np.bincount(parts[falls], minlength=chunk.parts) == 0
-
-
-def _latest(came: np.ndarray, first: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The row of each range of rows that arrived last. int64.
-
-    It is a range maximum by a sparse table: table i holds the latest of each 2**i neighbours, and two entries cover a range.
-    """
-    if not len(first):
-        return first
-    tables = [np.arange(len(came))]
-    while 2 ** len(tables) <= int(sizes.max()):
-        half, last = 2 ** (len(tables) - 1), tables[-1]
-        one, other = last[: len(last) - half], last[half:]
-        tables.append(np.where(came[one] >= came[other], one, other))
-    level = np.floor(np.log2(sizes)).astype(np.int64)
-    found = np.empty(len(first), dtype=np.int64)
-    for depth in np.unique(level).tolist():
-        which = np.flatnonzero(level == depth)
-        one, other = tables[depth][first[which]], tables[depth][first[which] + sizes[which] - 2**depth]
-        found[which] = np.where(came[one] >= came[other], one, other)
-    return found
