@@ -22,14 +22,14 @@ from sparkcep.engine.budget.negation import NO_NEGATIONS, NegationRules
 from sparkcep.engine.budget.saved_runs import BudgetState, OwnHistory, empty_lists, with_own_histories
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.effort import MILLIONTHS
-from sparkcep.engine.core.kernel_loop import OutputRoom, doubled, with_doubled
+from sparkcep.engine.core.kernel_loop import doubled, with_doubled
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.state_codec import PARTITION, WITHOUT, damaged
 from sparkcep.engine.core.task import Prepared, Task
 from sparkcep.engine.core.windows import Measured, first_ending_behind, float_size, next_places, window_measure
-from sparkcep.engine.frontier.frontier import CLASSES, Frontier, FrontierSearch, front_arrays
-from sparkcep.engine.frontier.run_room import distinguished, empty_runs, with_room
+from sparkcep.engine.frontier.frontier import CLASSES, ENTRIES, ClassRuns, Frontier, front_arrays
+from sparkcep.engine.frontier.run_room import with_room
 from sparkcep.engine.stages.bundles import NO_BUNDLES, bundle_groups
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
@@ -59,7 +59,7 @@ from sparkcep.kernels.vm.final_conditions import TOO_LONG
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.extend.budget import HISTORY
 
-ENTRIES, CANDIDATES, VECTORS = 1 << 12, 1 << 10, 1 << 8  # initial sizes
+CANDIDATES, VECTORS = 1 << 10, 1 << 8  # initial sizes
 _TOP = 1 << 62
 _NO_LISTS = empty_lists(0)
 # for whole partitions
@@ -253,7 +253,7 @@ def windows_open(task: Task, chunk: Chunk, places: Measured, resume: np.ndarray)
     return found[0], found[1]
 
 
-class BestEffortSearch(FrontierSearch):
+class BestEffortSearch(ClassRuns):
     """The best-effort search over partitions.
 
     With a ``state`` partitions may still grow, else they are whole. Matches are held until the search is done.
@@ -267,18 +267,15 @@ class BestEffortSearch(FrontierSearch):
     """
 
     name = BUDGETED
-    by_class = ("run",)
 
     def __init__(self, search: BestEffort, chunk: Chunk, state: BudgetState | None = None) -> None:
-        super().__init__(search.front, chunk, False)
+        super().__init__(search.front, chunk, search.reporter.by_cost)
         self.search, rows = search, chunk.rows
         self.negations, self.judge = NO_NEGATIONS, None
         if search.negation_rules is not None:
             self.negations, self.judge = search.negation_rules.over(search.task, chunk, self.data, self.windows)
             self.classes = self.classes._replace(ends=np.zeros((len(self.classes.ends), len(self.windows) + KEYS), dtype=np.int64))
         self.state = np.zeros(budget_layout.BUDGET_STATE, dtype=np.int64)
-        self.room = OutputRoom(max(1024, rows // 4), rows + 1024, WITH_ERRORS, paths=True)
-        self.cargo = distinguished(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), search.net.edges, search.reporter.by_cost)
         self.recorded, self.utilities = search.reader.recorded(chunk) if search.reader is not None else (NO_HISTORY, NO_UTILITIES)
         # Only features of runs need the clock.
         intervals = search.approx.history.intervals if search.learning else self.recorded.intervals
@@ -569,18 +566,8 @@ class BestEffortSearch(FrontierSearch):
         self.learned = learned._replace(vectors=doubled(learned.vectors), ends=doubled(learned.ends), table=np.zeros(2 * len(learned.table), dtype=np.int64))
         refill_vectors(self.learned, self.state)
 
-    def keeps(self) -> bool:
-        return True
-
-    def widen(self, kept: bool) -> None:
-        self.room.double()
-        self.check(self.nbytes())
-
     def nbytes(self) -> int:
-        return super().nbytes() + self.room.nbytes + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.utilities, self.agents, self.saved_runs.before, self.saved_runs.after) for a in some if isinstance(a, np.ndarray))
-
-    def found(self) -> MatchBatch:
-        return self.room.found(self.state)
+        return super().nbytes() + sum(a.nbytes for a in self.ground) + sum(a.nbytes for a in self.learned[1:]) + sum(a.nbytes for some in (self.utilities, self.agents, self.saved_runs.before, self.saved_runs.after) for a in some if isinstance(a, np.ndarray))
 
     def history(self, found: MatchBatch, places: Measured) -> MatchBatch:
         """The output of MATCH HISTORY: an event for each feature vector of each partition, in their order.

@@ -14,23 +14,20 @@ import numpy as np
 from sparkcep.compiler.net.net import E_COST
 from sparkcep.compiler.searches import CLASSES, NUMBERS
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import OutputRoom
 from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
-from sparkcep.engine.frontier import frontier as fronts
-from sparkcep.engine.frontier.frontier import Frontier, FrontierSearch
+from sparkcep.engine.frontier.frontier import ClassRuns, Frontier
 from sparkcep.engine.frontier.match_counts import MatchCounts
 from sparkcep.engine.frontier.per_last_row import counted
-from sparkcep.engine.frontier.run_room import compacted, distinguished, empty_runs, with_room
+from sparkcep.engine.frontier.run_room import compacted, with_room
 from sparkcep.engine.match.enumeration import Listing, listed
 from sparkcep.engine.match.gap_walk import windowed
 from sparkcep.engine.stages.describe_errors import DescribeErrors
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.frontier import traceback
 
-ENTRIES = 1 << 12  # initial number of entries
 LONG = 300  # above so many rows of a window for each node, matrices of nodes are faster than counts by first row (measured)
 
 
@@ -101,20 +98,11 @@ def later_ones(found: MatchBatch) -> np.ndarray:
     return np.flatnonzero(np.diff(latest, prepend=-1) > 0)
 
 
-class CheapestRuns(FrontierSearch):
-    """The cheapest run of each class over whole partitions, or the best ones by cost (``by_cost``).
-
-    The output is kept until the search is done.
-    """
+class CheapestRuns(ClassRuns):
+    """The cheapest run of each class over whole partitions, or the best ones by cost."""
 
     name = CLASSES
-    by_class = ("run",)
-
-    def __init__(self, front: Frontier, chunk: Chunk, by_cost: bool) -> None:
-        super().__init__(front, chunk, False)
-        self.room = OutputRoom(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
-        self.cargo = distinguished(empty_runs(fronts.CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
-        self.stuck = -1  # the row where the room for entries was last too small
+    stuck = -1  # the row where the room for entries was last too small
 
     def carried(self) -> tuple:
         return None, None, with_room(self.cargo, self.room)
@@ -124,16 +112,3 @@ class CheapestRuns(FrontierSearch):
         again = int(self.state[layout.S_START]) == self.stuck
         self.stuck = int(self.state[layout.S_START])
         self.classes, self.cargo = compacted(self.classes, self.cargo, self.state, 2 * len(self.cargo.at) if again else 0)
-
-    def keeps(self) -> bool:
-        return True
-
-    def widen(self, kept: bool) -> None:
-        self.room.double()
-        self.check(self.nbytes())
-
-    def nbytes(self) -> int:
-        return super().nbytes() + self.room.nbytes
-
-    def found(self) -> MatchBatch:
-        return self.room.found(self.state)

@@ -14,11 +14,13 @@ from sparkcep.compiler.liveness import columns_read, largest_counts, live_window
 from sparkcep.compiler.net.net import ACCEPT, E_AT_END, E_COST, E_VAR, Net
 from sparkcep.compiler.searches import FRONT
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.kernel_loop import KernelLoop, doubled, scratch, with_doubled
+from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom, doubled, scratch, with_doubled
+from sparkcep.engine.core.matches import WITH_ERRORS, MatchBatch
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import plan_windows
 from sparkcep.engine.frontier.match_counts import MAX_COUNT
+from sparkcep.engine.frontier.run_room import distinguished, empty_runs
 from sparkcep.engine.match.gap_walk import CONTIGUITY, completion_ends, net_of, windowed
 from sparkcep.kernels.common import layout
 from sparkcep.kernels.common.run_chains import NONE
@@ -27,7 +29,7 @@ from sparkcep.kernels.frontier import payload, run_classes
 from sparkcep.kernels.frontier.graph_order import order_graphs
 from sparkcep.kernels.vm import vm
 
-CLASSES, NODES, STARTS = 64, 1024, 8  # initial sizes
+CLASSES, NODES, STARTS, ENTRIES = 64, 1024, 8, 1 << 12  # initial sizes
 SPARE = 2  # least rows of values after those of the classes
 OUTPUT_ROWS, OUTPUT_ITEMS = 4096, 1 << 17  # limits of one output table
 _NONE = np.zeros(0, dtype=np.int64)
@@ -176,6 +178,33 @@ class FrontierSearch(KernelLoop):
         self._place_values()
         if self.state[run_classes.F_HASHED]:
             run_classes.refill(self.classes)
+
+
+class ClassRuns(FrontierSearch):
+    """A search with runs in each class. Their matches are held until the search is done.
+
+    ``by_cost``: whether a last row has a match for each cost.
+    """
+
+    by_class = ("run",)
+
+    def __init__(self, front: Frontier, chunk: Chunk, by_cost: bool) -> None:
+        super().__init__(front, chunk, False)
+        self.room = OutputRoom(max(1024, chunk.rows // 4), chunk.rows + 1024, WITH_ERRORS, paths=True)
+        self.cargo = distinguished(empty_runs(CLASSES, ENTRIES, chunk.positions, self.room), front.net.edges, by_cost)
+
+    def keeps(self) -> bool:
+        return True
+
+    def widen(self, kept: bool) -> None:
+        self.room.double()
+        self.check(self.nbytes())
+
+    def nbytes(self) -> int:
+        return super().nbytes() + self.room.nbytes
+
+    def found(self) -> MatchBatch:
+        return self.room.found(self.state)
 
 
 class LastRowSearch(FrontierSearch):

@@ -151,8 +151,9 @@ def shrink(monkeypatch) -> None:
     """Room of one place wherever a search asks for more."""
     for name in ("ENTRIES", "CANDIDATES", "VECTORS", "CLASSES"):
         monkeypatch.setattr(budgeted_engine, name, 1)
-    monkeypatch.setattr(front_engine, "CLASSES", 1)
-    monkeypatch.setattr(budgeted_engine, "OutputRoom", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
+    for name in ("ENTRIES", "CLASSES"):
+        monkeypatch.setattr(front_engine, name, 1)
+    monkeypatch.setattr(front_engine, "OutputRoom", lambda events, labels, width, **kinds: OutputRoom(1, 1, width, **kinds))
 
 
 @pytest.fixture
