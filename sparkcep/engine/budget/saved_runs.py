@@ -226,10 +226,10 @@ class BudgetState:
         Counts of features and values of agents are dropped if they were saved in other intervals of the window than ``intervals``
         and ``steps``. The counts for places and costs stay valid. With REFILL the kernel forgets the copy and the own history.
         """
-        lists, parts, rows = self.lists, np.arange(len(self.rows)), self.rows_in(chunk)
+        lists, nothing, rows = self.lists, empty_lists(len(self.rows)), self.rows_in(chunk)
         other, unlike = self.intervals != intervals, self.steps != steps
-        lists = without(lists, L_VECTORS, parts[other])
-        lists = without(lists, L_VALUES, parts[unlike])
+        lists = instead(lists, L_VECTORS, other, nothing)
+        lists = instead(lists, L_VALUES, unlike, nothing)
         agents = lists.agents.copy()
         agents[np.repeat(unlike, np.diff(lists.until[:, L_AGENTS])), 2] = NONE
         return with_rows(lists._replace(agents=agents), lambda kept, _: rows[kept])
@@ -259,18 +259,6 @@ def with_rows(lists: SavedLists, renumbered: Callable[[np.ndarray, np.ndarray], 
     return lists._replace(**tables)
 
 
-def without(lists: SavedLists, kind: int, parts: np.ndarray) -> SavedLists:
-    """Removes the lists of one kind from some partitions."""
-    if not len(parts):
-        return lists
-    sizes = np.diff(lists.until[:, kind])
-    keep = np.ones(len(sizes), dtype=bool)
-    keep[parts] = False
-    until = lists.until.copy()
-    until[1:, kind] = np.cumsum(sizes * keep)
-    return SavedLists(*(table[np.repeat(keep, sizes)] if i == kind else table for i, table in enumerate(lists[:LISTS])), until, lists.saved)
-
-
 def with_own_histories(lists: SavedLists, own: dict[int, OwnHistory], there: np.ndarray, before: SavedLists) -> SavedLists:
     """Adds the own histories of partitions to lists without any.
 
@@ -292,6 +280,8 @@ def with_own_histories(lists: SavedLists, own: dict[int, OwnHistory], there: np.
 
 def instead(lists: SavedLists, kind: int, those: np.ndarray, before: SavedLists) -> SavedLists:
     """Replaces the lists of one kind by those ``before``, in the partitions that ``those`` marks (bool)."""
+    if not those.any():
+        return lists
     now, was = np.diff(lists.until[:, kind]), np.diff(before.until[:, kind])
     sizes = np.where(those, was, now)
     table = np.concatenate([lists[kind], before[kind]])
