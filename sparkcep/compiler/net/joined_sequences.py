@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sparkcep.compiler.net.conjunction import far_variables
-from sparkcep.compiler.net.row_equalities import Compared, Links, comparisons_in, conjuncts_of
+from sparkcep.compiler.net.row_equalities import Compared, Links, comparison_in, conjuncts_of
 from sparkcep.plan.facts import variables_in
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.split.conditions import looks_at_match
@@ -69,7 +69,7 @@ def joined_sequences(plan: Plan) -> JoinedSequences | None:
                 kept.append(tree)
                 continue
             for part in conjuncts_of(tree):
-                found = comparisons_in(part, condition.variable)
+                found = comparison_in(part, condition.variable)
                 if found is None:
                     return None
                 others = {home[v] for v in range(len(plan.variables)) if found.mask >> v & 1}

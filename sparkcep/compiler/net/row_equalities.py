@@ -59,9 +59,10 @@ class Links(NamedTuple):
     far: tuple[Far, ...]
 
 
-class _Test(NamedTuple):
-    """A comparison ``own operation other``: a column of the current row with one of the last row of the variables in ``mask``."""
+class Compared(NamedTuple):
+    """A comparison ``own operation other`` of a column of each row of a variable with one of the last row of those in ``mask``."""
 
+    variable: int
     mask: int
     operation: str
     other: str
@@ -70,26 +71,26 @@ class _Test(NamedTuple):
 
 def links_of(plan: Plan, automaton: Net) -> Links | None:
     """All conditions of a plan that look at the match, as links. None if one of them is anything else."""
-    tests = _tests(plan)
+    tests = _comparisons(plan)
     if tests is None:
         return None
     before = _taken_before(automaton)
     nodes: list[tuple[str, ...]] = [()] * automaton.nodes
     edges: list[tuple[str, ...]] = [()] * len(automaton.edges)
     bands: list[Band | None] = [None] * len(automaton.edges)
-    uses = [(node, e, v) for node, e, v in _takings(automaton) if v in tests]
+    takings = list(_takings(automaton))
     # a test is near if the row it reads is the previous row on every path to the node
-    near = {(v, test) for v, some in tests.items() for test in some if all(before[node] and not before[node] & ~test.mask for node, _, u in uses if u == v)}
-    far = _agreements(plan, automaton, {v: [test for test in some if (v, test) not in near] for v, some in tests.items()})
+    near = {test for test in tests if all(before[node] and not before[node] & ~test.mask for node, _, v in takings if v == test.variable)}
+    far = _agreements(plan, automaton, [test for test in tests if test not in near])
     if far is None:
         return None
     for node in range(automaton.nodes):
         wanted: set[tuple] = set()
-        for e in range(int(automaton.first[node]), int(automaton.first[node + 1])):
+        for e in automaton.edges_of(node):
             variable = int(automaton.edges[e, E_VAR])
             if variable == ACCEPT:
                 continue
-            own = sorted(test for test in tests.get(variable, ()) if (variable, test) in near)
+            own = sorted(test for test in tests if test.variable == variable and test in near)
             equal = [test for test in own if test.operation == "="]
             band = _band([test for test in own if test.operation != "="])
             if band is None:
@@ -110,16 +111,17 @@ def agreements_among(plan: Plan, orders: tuple[Arrangement, ...]) -> tuple[Far, 
     ``orders``: the orders of a pattern of single rows. The row that a condition reads must come earlier in every order. A row of
     another side of a conjunction is also allowed, because a condition sees those rows as they are in the finished match.
     """
-    tests, beside, found = _tests(plan), far_variables(plan.pattern, len(plan.variables)), []
-    for variable, some in ({} if tests is None else tests).items():
-        for test in some:
-            other = test.mask.bit_length() - 1
-            if test.operation != "=" or test.mask.bit_count() != 1:
-                return None
-            if not beside[variable] & test.mask and any(o.variables.index(other) > o.variables.index(variable) for o in orders):
-                return None
-            found.append(Far((variable, other), (test.own, test.other)))
-    return None if tests is None else tuple(found)
+    tests, beside, found = _comparisons(plan), far_variables(plan.pattern, len(plan.variables)), []
+    if tests is None:
+        return None
+    for test in tests:
+        variable, other = test.variable, test.mask.bit_length() - 1
+        if test.operation != "=" or test.mask.bit_count() != 1:
+            return None
+        if not beside[variable] & test.mask and any(o.variables.index(other) > o.variables.index(variable) for o in orders):
+            return None
+        found.append(Far((variable, other), (test.own, test.other)))
+    return tuple(found)
 
 
 def joins_all(far: tuple[Far, ...], variables: int) -> bool:
@@ -134,53 +136,35 @@ def joins_all(far: tuple[Far, ...], variables: int) -> bool:
     return len(groups) == 1 and sum(1 << v for v in groups[0]) & variables == variables
 
 
-class Compared(NamedTuple):
-    """A column of each row of a variable is ``=``, ``<=`` or ``>=`` a column of the last row of the variables in ``mask``."""
-
-    variable: int
-    mask: int
-    operation: str
-    own: str
-    other: str
-
-
 def comparisons_of(plan: Plan) -> tuple[Compared, ...] | None:
     """All conditions of a plan that look at the match, as equalities and bands. None if one of them is anything else."""
-    tests, found = _tests(plan), []
-    for variable, some in ({} if tests is None else tests).items():
-        for mask in {test.mask for test in some}:
-            if _band([test for test in some if test.mask == mask and test.operation != "="]) is None:
-                return None
-        found += [Compared(variable, test.mask, test.operation, test.own, test.other) for test in some]
-    return None if tests is None else tuple(found)
-
-
-def _tests(plan: Plan) -> dict[int, list[_Test]] | None:
-    """The comparisons of each variable. None if a condition that looks at the match is not a comparison."""
-    tests: dict[int, list[_Test]] = {}
-    for variable, conjuncts in plan.conditions:
-        for tree in (part for conjunct in filter(looks_at_match, conjuncts) for part in conjuncts_of(conjunct)):
-            test = _test(tree, variable)
-            if test is None:
-                return None
-            tests.setdefault(variable, []).append(test)
+    tests = _comparisons(plan)
+    for variable, mask in {(test.variable, test.mask) for test in tests or ()}:
+        if _band([test for test in tests if (test.variable, test.mask) == (variable, mask) and test.operation != "="]) is None:
+            return None
     return tests
 
 
-def _agreements(plan: Plan, automaton: Net, tests: dict[int, list[_Test]]) -> tuple[Far, ...] | None:
+def _comparisons(plan: Plan) -> tuple[Compared, ...] | None:
+    """The conjuncts of conditions that look at the match. None if one of them is not a comparison."""
+    conjuncts = ((variable, part) for variable, trees in plan.conditions for tree in filter(looks_at_match, trees) for part in conjuncts_of(tree))
+    found = [comparison_in(part, variable) for variable, part in conjuncts]
+    return None if None in found else tuple(found)
+
+
+def _agreements(plan: Plan, automaton: Net, tests: list[Compared]) -> tuple[Far, ...] | None:
     """The comparisons as equalities between all rows of two variables. None if one does not qualify.
 
     Each match must have a row of both variables and exactly one row of the variable that is read. That row must have been taken by
     then.
     """
     counts, taken, found = occurrences(plan.pattern), _taken_surely(automaton), []
-    for variable, some in tests.items():
-        for test in some:
-            other = test.mask.bit_length() - 1
-            alone = test.operation == "=" and test.mask.bit_count() == 1 and counts.get(other) == (1, 1) and counts.get(variable, (0, 0))[0] > 0
-            if not alone or any(not taken[node] & test.mask for node, _, v in _takings(automaton) if v == variable):
-                return None
-            found.append(Far((variable, other), (test.own, test.other)))
+    for test in tests:
+        variable, other = test.variable, test.mask.bit_length() - 1
+        alone = test.operation == "=" and test.mask.bit_count() == 1 and counts.get(other) == (1, 1) and counts.get(variable, (0, 0))[0] > 0
+        if not alone or any(not taken[node] & test.mask for node, _, v in _takings(automaton) if v == variable):
+            return None
+        found.append(Far((variable, other), (test.own, test.other)))
     return tuple(found)
 
 
@@ -193,14 +177,8 @@ def conjuncts_of(tree: tuple) -> Iterator[tuple]:
         yield tree
 
 
-def comparisons_in(tree: tuple, variable: int) -> Compared | None:
+def comparison_in(tree: tuple, variable: int) -> Compared | None:
     """The comparison that a conjunct of a variable's condition is, None for any other conjunct."""
-    test = _test(tree, variable)
-    return None if test is None else Compared(variable, test.mask, test.operation, test.own, test.other)
-
-
-def _test(tree: tuple, variable: int) -> _Test | None:
-    """The comparison that a tree represents. None for any other tree."""
     if tree[0] != "call" or tree[1] not in _TURNED or len(tree) != 4:
         return None
     operation = tree[1]
@@ -210,10 +188,10 @@ def _test(tree: tuple, variable: int) -> _Test | None:
     if own[0] != "col" or other[0] != "nav" or other.mask == ALL_ROWS or other.mask >> variable & 1:
         return None
     plain = other.which == "L" and not other.logical and not other.physical and other.absent is None
-    return _Test(other.mask, operation, other.column, own.column) if plain else None
+    return Compared(variable, other.mask, operation, other.column, own.column) if plain else None
 
 
-def _band(tests: list[_Test]) -> tuple[Band, ...] | None:
+def _band(tests: list[Compared]) -> tuple[Band, ...] | None:
     """The band that the comparisons form, () without comparisons, None if they do not form a band."""
     if not tests:
         return ()
@@ -231,7 +209,7 @@ def _band(tests: list[_Test]) -> tuple[Band, ...] | None:
 def _takings(automaton: Net) -> Iterator[tuple[int, int, int]]:
     """(node, edge, variable) of each edge that takes a row."""
     for node in range(automaton.nodes):
-        for e in range(int(automaton.first[node]), int(automaton.first[node + 1])):
+        for e in automaton.edges_of(node):
             if automaton.edges[e, E_VAR] != ACCEPT:
                 yield node, e, int(automaton.edges[e, E_VAR])
 
