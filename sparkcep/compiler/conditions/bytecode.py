@@ -18,7 +18,8 @@ slots have equal futures. ``A AS v >= FIRST(A.v, 1)`` becomes four instructions 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -294,13 +295,12 @@ class ConditionCompiler:
                     continue
                 target[variable] = len(self.code)
                 self.used = set()
-                skips = self._known(self.looks[variable]) if wanted else None
+                skips = self._known(self.looks[variable]) if wanted else ()
                 tree = chosen[0] if len(chosen) == 1 else ("call", "and", *chosen)
                 got = self.emit(tree)
                 if got.kind not in ("boolean", "null"):
                     raise _error(f"the condition of {self.variables[variable]} is of type {got}, not BOOLEAN. Write a comparison")
-                if skips is not None:
-                    self.code[skips][1] = len(self.code)
+                self._land(*skips)
                 self.op("RETURN")
                 if wanted:
                     reads[variable] = set(self.used)
@@ -336,20 +336,20 @@ class ConditionCompiler:
             instructions=instructions,
         )
 
-    def _known(self, look: int) -> int | None:
+    def _known(self, look: int) -> tuple[int, ...]:
         """Emits a test that makes the condition true as long as rows that it may read have not arrived.
 
-        Returns the place of the jump to the condition's end, None if the condition reads no rows ahead. A search that resumes at
-        such a row completes no match before these rows have arrived.
+        Returns the jump to the condition's end, () if the condition reads no rows ahead. A search that resumes at such a row
+        completes no match before these rows have arrived.
         """
         if not look:
-            return None
+            return ()
         self.op("LOADI", _index(self.ints, (KNOWN, WORD)), 0, -1)
         self.op("CONSTI", look)
         self.op("LTI")
         at = self.op("JTRUE")
         self.op("POP")
-        return at
+        return (at,)
 
     def _closure(self, reads: set[int]) -> set[int]:
         """The slots that determine the future values of ``reads``, including helper slots."""
@@ -370,6 +370,11 @@ class ConditionCompiler:
             raise ClauseError("EXPRESSION_TOO_DEEP", message, sqlstate=LIMIT)
         self.code.append([OP[name], a, b, c, d])
         return len(self.code) - 1
+
+    def _land(self, *jumps: int) -> None:
+        """Makes jumps lead to the next instruction."""
+        for at in jumps:
+            self.code[at][1] = len(self.code)
 
     def add_zone(self) -> None:
         """Appends the time zone's table to the instructions if one of them reads it."""
@@ -558,8 +563,7 @@ class ConditionCompiler:
             self.tree_type(first)  # numbers its slots: their order is that of stored states of streams
         around, self.skips = self.skips, []
         t = self._called(name, args)
-        for at in self.skips:
-            self.code[at][1] = len(self.code)
+        self._land(*self.skips)
         self.skips = around
         return t
 
@@ -627,8 +631,7 @@ class ConditionCompiler:
             jumps.append(self.op(jump))
             self._boolean(arg, name)
             self.op(name.upper())
-        for at in jumps:
-            self.code[at][1] = len(self.code)
+        self._land(*jumps)
         return BOOLEAN
 
     def _boolean(self, tree: tuple, name: str) -> None:
@@ -695,6 +698,10 @@ class ConditionCompiler:
             raise _error(f"{what} compares {left} with {right}; write CAST(x AS {to}) around the string, as Spark does over one row")
         raise _error(f"{what} compares {left} with {right}; cast one of them")
 
+    def _common_of(self, trees: Iterable[tuple], what: str) -> Type:
+        """The common type of trees."""
+        return functools.reduce(lambda t, tree: self.common(t, self.tree_type(tree), what), trees, NULL)
+
     def _pair(self, left: tuple, right: tuple, what: str, *, divides: bool = False, strict: bool = True) -> Type:
         """Emits both operands, converted to their common type.
 
@@ -729,9 +736,7 @@ class ConditionCompiler:
 
     def _in(self, value: tuple, *items: tuple) -> Type:
         """Emits IN. As in Spark, the value and all items are converted to one type before they are compared."""
-        target = self.tree_type(value)
-        for item in items:
-            target = self.common(target, self.tree_type(item), "a condition")
+        target = self._common_of((value, *items), "a condition")
         found = []
         for i, item in enumerate(items):
             if i:
@@ -743,8 +748,7 @@ class ConditionCompiler:
             self._compared("EQ", target)
             if i:
                 self.op("OR")
-        for at in found:
-            self.code[at][1] = len(self.code)
+        self._land(*found)
         return BOOLEAN
 
     def _compared(self, op: str, t: Type) -> None:
@@ -989,9 +993,7 @@ class ConditionCompiler:
 
     def _sums(self, args: tuple) -> Type:
         """Emits the total of sums, NULL if all of them are. Its type is theirs: + would cut decimal places of 38 digits."""
-        target = NULL
-        for arg in args:
-            target = self.common(target, self.tree_type(arg), "SUM")
+        target = self._common_of(args, "SUM")
         self._convert(self.emit(args[0]), target)
         for arg in args[1:]:
             first = self.op("JNULL")
@@ -1004,14 +1006,13 @@ class ConditionCompiler:
             else:
                 self.op("ADDI", _LIMITS.get(target.kind, _MOST), int(self.ansi or target.is_interval))
             ends = [self.op("JUMP")]
-            self.code[first][1] = len(self.code)
+            self._land(first)
             self.op("POP")
             self._convert(self.emit(arg), target)
             ends.append(self.op("JUMP"))
-            self.code[none][1] = len(self.code)
+            self._land(none)
             self.op("POP")
-            for at in ends:
-                self.code[at][1] = len(self.code)
+            self._land(*ends)
         return target
 
     def _widen(self, t: Type) -> None:
@@ -1030,30 +1031,24 @@ class ConditionCompiler:
             skip = self.op("JNOT")
             self._convert(self.emit(value), target)
             ends.append(self.op("JUMP"))
-            self.code[skip][1] = len(self.code)
+            self._land(skip)
         self._convert(self.emit(args[-1]), target)
-        for at in ends:
-            self.code[at][1] = len(self.code)
+        self._land(*ends)
         return target
 
     def _coalesce(self, args: tuple) -> Type:
-        target = NULL
-        for arg in args:
-            target = self.common(target, self.tree_type(arg), "COALESCE")
+        target = self._common_of(args, "COALESCE")
         jumps = []
         for i, arg in enumerate(args):
             if i:
                 self.op("POP")
             self._convert(self.emit(arg), target)
             jumps.append(self.op("JSOME"))
-        for at in jumps:
-            self.code[at][1] = len(self.code)
+        self._land(*jumps)
         return target
 
     def _extreme(self, name: str, args: tuple) -> Type:
-        target = NULL
-        for arg in args:
-            target = self.common(target, self.tree_type(arg), name.upper())
+        target = self._common_of(args, name.upper())
         self._comparable(target, name.upper())
         for i, arg in enumerate(args):
             self._convert(self.emit(arg), target)
@@ -1098,12 +1093,11 @@ class ConditionCompiler:
             limit = t.precision if t.is_wide else _LIMITS.get(t.kind, _MOST)
             self.op(name.upper() + ("F" if t.is_float else "W" if t.is_wide else "I"), limit, int(self.ansi or t.is_interval))
             return t
-        if name == "sign" and t.is_interval:
-            self.op("I2F", 0)
-            self.op("SIGNF")
-            return DOUBLE
         if name == "sign":
-            self._double(t, name)
+            if t.is_interval:
+                self.op("I2F", 0)
+            else:
+                self._double(t, name)
             self.op("SIGNF")
             return DOUBLE
         if name in ("floor", "ceil"):
