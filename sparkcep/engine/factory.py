@@ -65,10 +65,7 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
     strategy = placed_strategy(plan)
     plan = strategy.plan
     looks = variables_ahead(plan)
-    conditions = compile_conditions(
-        plan.conditions, plan.variables, schema, plan.ansi, plan.places, adjacent=plan.adjacent, zone=plan.zone, months=plan.months, looks=looks,
-        precision_loss=plan.precision_loss,
-    )
+    conditions = compile_conditions(plan, schema, looks)
     out = output_schema(plan, schema)
     if plan.ranking and plan.ranking.by_engine and strategy.search != s.PATHS:
         raise wrong("it takes ranks from a search that computes none")
@@ -89,7 +86,7 @@ def _prepared(plan: Plan, schema: pa.Schema) -> Prepared:
         check_changes(plan, schema)
         check_arcs(plan, schema)
         none = np.zeros((1, 1), dtype=np.uint8)
-        compiled = compile_automaton(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months)
+        compiled = compile_automaton(plan, schema)
         return Prepared(strategy, schema, conditions, out, layout.NO_MEMO, none, compiled)
     return Prepared(strategy, schema, conditions, out, *memo_of(strategy, conditions), looks=looks)
 

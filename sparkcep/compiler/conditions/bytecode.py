@@ -19,7 +19,7 @@ slots have equal futures. ``A AS v >= FIRST(A.v, 1)`` becomes four instructions 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,6 +50,7 @@ from sparkcep.columns.types import (
 from sparkcep.compiler.conditions.time_zones import DAY, transitions
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
+from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
     ALL_ROWS,
     SUMS,
@@ -57,7 +58,6 @@ from sparkcep.plan.records import (
     At,
     Checked,
     Condition,
-    ConditionPlace,
     Extreme,
     Label,
     Lit,
@@ -188,40 +188,28 @@ def _mask_text(mask: int, variables: tuple[str, ...]) -> str:
     return "{" + ", ".join(v for i, v in enumerate(variables) if mask >> i & 1) + "}"
 
 
-def compile_conditions(
-    conditions: tuple[Condition, ...], variables: tuple[str, ...], schema: pa.Schema, ansi: bool,
-    places: tuple[ConditionPlace, ...] = (), adjacent: bool = True, zone: str = "UTC", months: tuple[str, ...] = (), looks: Sequence[int] = (),
-    deferred: bool = False, precision_loss: bool = True,
-) -> Conditions:
+def compile_conditions(plan: Plan, schema: pa.Schema, looks: tuple[int, ...], deferred: bool = False) -> Conditions:
     """Compiles the condition trees of a plan over the columns of ``schema``.
 
     Args:
-        conditions: the condition of each variable.
-        variables: names of the variables.
+        plan: the plan.
         schema: the input columns.
-        ansi: whether ANSI is on.
-        places: the places of the conditions in the statement.
-        adjacent: whether the rows of a match are adjacent.
-        zone: the session's time zone.
-        months: columns with the months of year-month intervals.
         looks: for each variable, how many rows after the candidate row its condition may read.
         deferred: whether conditions on physical neighbours are evaluated only for candidates, like conditions that look at the
             match, and not for every row ahead.
-        precision_loss: whether decimal results of more than 38 digits lose digits after the point.
 
     Raises:
-        ClauseError: for type errors, at the condition's place among ``places``.
+        ClauseError: for type errors, at the condition's place.
     """
-    looks = tuple(looks) or (0,) * len(variables)
 
     def compiled(chosen: tuple[Condition, ...]) -> Conditions:
-        return ConditionCompiler(variables, schema, ansi, adjacent, zone, months, looks, precision_loss).run(chosen, deferred)
+        return ConditionCompiler(plan.variables, schema, plan.ansi, plan.adjacent, plan.zone, plan.months, looks, plan.precision_loss).run(chosen, deferred)
 
     try:
-        return compiled(conditions)
+        return compiled(plan.conditions)
     except ClauseError:
-        for condition in conditions:
-            whole, *operands = places_of(condition, places)
+        for condition in plan.conditions:
+            whole, *operands = places_of(condition, plan.places)
             for part, at in [*(((tree,), at) for tree, at in zip(condition.trees, operands)), (condition.trees, whole)]:
                 try:
                     compiled((condition._replace(trees=part),))

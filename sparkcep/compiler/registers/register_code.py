@@ -19,6 +19,7 @@ from sparkcep.compiler.conditions.bytecode import ConditionCompiler
 from sparkcep.compiler.registers.inferred_types import MONTHS, typed
 from sparkcep.errors import SEMANTIC, ClauseError
 from sparkcep.plan.limits import MAX_VARIABLES
+from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Arc, Automaton, Parameter, Register, letter_column, parameter_column, register_column
 
 WORD, FLOAT, WIDE = range(3)  # storage of a value: one word, one floating-point word, two words
@@ -111,30 +112,16 @@ def _at(part: Register | Parameter | Arc, message: str) -> ClauseError:
     return ClauseError("DATATYPE_MISMATCH", message, sqlstate=SEMANTIC, line=part.line, column=part.column, fragment=part.text)
 
 
-def emit_types(automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str, precision_loss: bool, months: tuple[str, ...]) -> tuple[pa.DataType, ...]:
-    """The types of EMIT's columns: for each column the common type of its arcs, by Spark's rules."""
-    return tuple(held.arrow for held in compile_automaton(automaton, schema, ansi, zone, precision_loss, months).emits)
-
-
-def compile_automaton(
-    automaton: Automaton, schema: pa.Schema, ansi: bool, zone: str = "UTC", precision_loss: bool = True, months: tuple[str, ...] = (),
-) -> Compiled:  # fmt: skip
-    """Compiles an automaton over the columns of ``schema``, in the session's time zone.
-
-    ``precision_loss``: whether decimal results of more than 38 digits lose digits after the point. ``months``: columns with the
-    months of year-month intervals.
-
-    Raises ClauseError for type errors, at their arcs.
-    """
-    by_ways = automaton.by_ways
-    automaton = typed(automaton, schema, months)
+def compile_automaton(plan: Plan, schema: pa.Schema) -> Compiled:
+    """Compiles the automaton of a plan over the columns of ``schema``. Raises ClauseError for type errors, at their arcs."""
+    by_ways, automaton = plan.automaton.by_ways, typed(plan.automaton, schema, plan.months)
     types = [register_type(register) for register in automaton.registers]
-    months += tuple(register_column(i) for i, register in enumerate(automaton.registers) if register.type == MONTHS)
+    months = plan.months + tuple(register_column(i) for i, register in enumerate(automaton.registers) if register.type == MONTHS)
     known = {f.name: f for f in schema}
     known |= {letter_column(bit): pa.field(letter_column(bit), pa.bool_()) for bit in range(MAX_VARIABLES)}
     known |= {register_column(i): pa.field(register_column(i), t) for i, t in enumerate(types)}
     known |= {parameter_column(i): pa.field(parameter_column(i), register_type(parameter)) for i, parameter in enumerate(automaton.parameters)}
-    machine = ConditionCompiler((), pa.schema(known.values()), ansi, True, zone, months, precision_loss=precision_loss)
+    machine = ConditionCompiler((), pa.schema(known.values()), plan.ansi, True, plan.zone, months, precision_loss=plan.precision_loss)
     return _Compiler(automaton, machine).run(types, by_ways)
 
 

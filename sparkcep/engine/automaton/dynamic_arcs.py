@@ -175,7 +175,7 @@ class ArcTexts:
         plan = self.task.plan
         for column, part in (("when", arc._replace(sets=())), ("set", arc._replace(fence=()))):
             try:
-                compile_automaton(self._automaton([part]), self._schema(), plan.ansi, plan.zone, plan.precision_loss, plan.months)
+                compile_automaton(replace(plan, automaton=self._automaton([part])), self._schema())
             except ClauseError as error:
                 raise _error(f"{_named(one)}: {error.message} (in its {column}, {shown(getattr(one, column))!r})") from None
 
@@ -193,10 +193,9 @@ class ArcTexts:
 
     def extended(self) -> Task:
         """The task with all arcs that have come so far."""
-        prepared, automaton, schema = self.task.prepared, self._automaton(self.arcs), self._schema()
-        plan = replace(prepared.plan, automaton=automaton, variables=self.variables())
-        compiled = compile_automaton(automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months)
-        whole = replace(prepared, strategy=replace(prepared.strategy, plan=plan), input_schema=schema, compiled=compiled)
+        prepared, schema = self.task.prepared, self._schema()
+        plan = replace(prepared.plan, automaton=self._automaton(self.arcs), variables=self.variables())
+        whole = replace(prepared, strategy=replace(prepared.strategy, plan=plan), input_schema=schema, compiled=compile_automaton(plan, schema))
         return replace(self.task, prepared=whole, failures=Failures(plan, self.task.limits))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sparkcep.compiler.conditions.bytecode import Conditions, compile_conditions
 from sparkcep.compiler.liveness import program_live, selection_live
 from sparkcep.compiler.registers.inferred_types import typed_register
-from sparkcep.compiler.registers.register_code import Compiled, emit_types, register_type
+from sparkcep.compiler.registers.register_code import Compiled, compile_automaton, register_type
 from sparkcep.compiler.strategy import Strategy
 from sparkcep.engine.core.effort import Limits, Totals
 from sparkcep.engine.core.errors import Failures
@@ -56,11 +56,7 @@ class Prepared:
 
         Such a condition may fail on a row that is not a candidate.
         """
-        plan = self.plan
-        conditions = compile_conditions(
-            plan.conditions, plan.variables, self.input_schema, plan.ansi, plan.places, plan.adjacent, plan.zone, plan.months, self.looks, deferred=True,
-            precision_loss=plan.precision_loss,
-        )
+        conditions = compile_conditions(self.plan, self.input_schema, self.looks, deferred=True)
         memo, live = memo_of(self.strategy, conditions)
         return replace(self, conditions=conditions, memo=memo, state_live=live)
 
@@ -160,4 +156,4 @@ def _computed_type(plan: Plan, spec: LeafSpec, schema: pa.Schema) -> pa.DataType
     """Returns the type of a register or of EMIT's column, None for other leaves."""
     if spec.kind == "register":
         return register_type(typed_register(plan.automaton.registers[spec.number], schema, plan.months))
-    return emit_types(plan.automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months)[spec.number] if spec.kind == "emit" else None
+    return compile_automaton(plan, schema).emits[spec.number].arrow if spec.kind == "emit" else None

@@ -86,7 +86,7 @@ def _emitted(plan: Plan, schema: pa.Schema, types: dict[str, str]) -> list[str]:
         return []
     known = types | {register_column(i): types[register.like] for i, register in enumerate(automaton.registers) if register.like in types}
     found = []
-    for number, held in enumerate(compile_automaton(automaton, schema, plan.ansi, plan.zone, plan.precision_loss, plan.months).emits):
+    for number, held in enumerate(compile_automaton(plan, schema).emits):
         units = {unit for arc in automaton.arcs if arc.emits for unit in _units(arc.emits[number], known)}
         found.append("" if held.type.kind != "months" else units.pop() if len(units) == 1 else _OF_BOTH_UNITS)
     return found
