@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sparkcep.columns.types import MAX_DIGITS, Type, type_of
+from sparkcep.columns.types import MAX_DIGITS, type_of
 from sparkcep.errors import UNSUPPORTED, ClauseError
 from sparkcep.plan.records import LIKE, MEAN, OF_COLUMN, SUM, WAY, Automaton, Lit, Register
 
@@ -56,7 +56,7 @@ def _type(register: Register, schema: pa.Schema, months: tuple[str, ...]) -> str
     if found.kind == "null":
         return "int" if how == LIKE else "bigint"
     if how == LIKE and (found.kind in _PLAIN or found.kind == "decimal"):
-        return _sql(found)
+        return str(found)
     if how != LIKE and found.is_float:
         return "double"
     if how == SUM and found.kind == "decimal":
@@ -68,7 +68,3 @@ def _type(register: Register, schema: pa.Schema, months: tuple[str, ...]) -> str
         "DATATYPE_MISMATCH", f"{what} of type {found} cannot be kept in a register. Cast it, or compare it in a column below the clause",
         sqlstate=UNSUPPORTED, line=register.line, column=register.column, fragment=register.text,
     )
-
-
-def _sql(found: Type) -> str:
-    return f"decimal({found.precision},{found.scale})" if found.kind == "decimal" else found.kind

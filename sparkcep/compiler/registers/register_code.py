@@ -7,7 +7,9 @@ INSERT (store assignment ANSI).
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ _TYPES = {
     "bigint": pa.int64(), "long": pa.int64(), "float": pa.float32(), "real": pa.float32(), "double": pa.float64(), "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ltz": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"), "string": pa.string(), MONTHS: pa.int32(),
 }  # fmt: skip
+_OF_KINDS = _TYPES | {"interval": pa.duration("us"), "months": pa.int32()}
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?: ?\( ?(\d{1,2}) ?(?:, ?(\d{1,2}) ?)?\))?")
 
 
@@ -52,6 +55,11 @@ class Held(NamedTuple):
     @property
     def is_string(self) -> bool:
         return self.type.kind == "string"
+
+    @property
+    def words(self) -> int:
+        """How many words it takes."""
+        return 1 + (self.how == WIDE)
 
 
 @dataclass(frozen=True)
@@ -131,22 +139,13 @@ class _Compiler:
 
     def run(self, types: list[pa.DataType], by_ways: bool) -> Compiled:
         machine, automaton = self.machine, self.automaton
-        registers, width = [], 0
-        for i, arrow in enumerate(types):
-            t, column = machine.column(register_column(i))
-            registers.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, column, width, t, arrow))
-            width += 1 + t.is_wide
-        parameters, words = [], 0
-        for i, parameter in enumerate(automaton.parameters):
-            t, column = machine.column(parameter_column(i))
-            parameters.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, column, words, t, register_type(parameter)))
-            words += 1 + t.is_wide
-        emits = []
-        for name, t, arrow in self._emit_types():
+        registers = _stored((*machine.column(register_column(i)), arrow) for i, arrow in enumerate(types))
+        parameters = _stored((*machine.column(parameter_column(i)), register_type(parameter)) for i, parameter in enumerate(automaton.parameters))
+        emitting = self._emit_types()
+        for name, t, _ in emitting:
             if t.kind in ("binary", "nested"):
                 raise ClauseError("DATATYPE_MISMATCH", f"EMIT's column {name} cannot be of type {t}. Emit numbers, strings, dates, times or booleans", sqlstate=SEMANTIC)
-            emits.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, -1, width, t, arrow))
-            width += 1 + t.is_wide
+        emits = _stored(((t, -1, arrow) for _, t, arrow in emitting), sum(held.words for held in registers))
         assigned = [self._assigned(r, i, r.initial, registers[i]) for i, r in enumerate(automaton.registers)]
         initial, fences, sets, emitted = len(assigned), [], [len(assigned)], []
         for arc in automaton.arcs:
@@ -166,13 +165,13 @@ class _Compiler:
             ranked=tuple(machine.ranked), stack=stack,
             fences=np.array(fences, dtype=np.int64), assigned=np.array(assigned, dtype=np.int64).reshape(-1, 3), initial=initial,
             sets=np.array(sets, dtype=np.int64), emitted=np.array(emitted, dtype=np.int64).reshape(len(fences), len(emits), 2),
-            registers=tuple(registers), emits=tuple(emits), parameters=tuple(parameters), way=registers[-1].word if by_ways else -1,
+            registers=registers, emits=emits, parameters=parameters, way=registers[-1].word if by_ways else -1,
         )
 
     def _fence(self, arc: Arc) -> int:
         if not arc.fence:
             return -1
-        with _Place(arc):
+        with _placed(arc):
             at = len(self.machine.code)
             t = self.machine.emit(arc.fence[0] if len(arc.fence) == 1 else ("call", "and", *arc.fence))
             if t.kind not in ("boolean", "null"):
@@ -185,7 +184,7 @@ class _Compiler:
 
     def _value(self, part: Arc | Register, tree: tuple, target: Type, what: str) -> tuple[int, int]:
         """Emits a tree's value. Returns the first instruction of the value in the type ``target``, and of the unconverted value."""
-        with _Place(part):
+        with _placed(part):
             machine, plain = self.machine, len(self.machine.code)
             found = machine.emit(tree)
             machine.op("RETURN")
@@ -207,7 +206,7 @@ class _Compiler:
         ansi, machine.ansi = machine.ansi, True
         try:
             if target.is_number:
-                machine.cast_top(found, _sql(target))
+                machine.cast_top(found, str(target))
         finally:
             machine.ansi = ansi
 
@@ -217,24 +216,30 @@ class _Compiler:
             common = NULL
             for arc in self.automaton.arcs:
                 if arc.emits:
-                    with _Place(arc):
+                    with _placed(arc):
                         common = self.machine.common(common, self.machine.tree_type(arc.emits[i]), f"EMIT's column {name}")
             found.append((name, common, _arrow(common)))
         return found
 
 
-class _Place:
-    """A context manager: an error without a place gets the place of a part of the automaton."""
+def _stored(values: Iterable[tuple[Type, int, pa.DataType]], word: int = 0) -> tuple[Held, ...]:
+    """Stores values of these types, columns and Arrow types one after the other, from a word on."""
+    found = []
+    for t, column, arrow in values:
+        found.append(Held(FLOAT if t.is_float else WIDE if t.is_wide else WORD, column, word, t, arrow))
+        word += found[-1].words
+    return tuple(found)
 
-    def __init__(self, part: Arc | Register) -> None:
-        self.part = part
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ClauseError) and not error.line:
-            raise _at(self.part, error.message) from None
+@contextlib.contextmanager
+def _placed(part: Arc | Register) -> Iterator[None]:
+    """An error without a place gets the place of a part of the automaton."""
+    try:
+        yield
+    except ClauseError as error:
+        if error.line:
+            raise
+        raise _at(part, error.message) from None
 
 
 def _assignable(found: Type, target: Type) -> bool:
@@ -242,14 +247,5 @@ def _assignable(found: Type, target: Type) -> bool:
     return found.is_number and target.is_number and not (found.is_float and target.kind == "decimal")
 
 
-def _sql(t: Type) -> str:
-    return f"decimal({t.precision},{t.scale})" if t.kind == "decimal" else t.kind
-
-
 def _arrow(t: Type) -> pa.DataType:
-    plain = {
-        "null": pa.null(), "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-        "float": pa.float32(), "double": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"),
-        "interval": pa.duration("us"), "months": pa.int32(), "string": pa.string(),
-    }  # fmt: skip
-    return pa.decimal128(t.precision, t.scale) if t.kind == "decimal" else plain.get(t.kind, pa.null())
+    return pa.decimal128(t.precision, t.scale) if t.kind == "decimal" else _OF_KINDS.get(t.kind, pa.null())

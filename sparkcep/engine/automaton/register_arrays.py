@@ -124,7 +124,7 @@ class RegisterArrays:
         self.repeats = repeats(plan.automaton)
         self.labelled = labelled(plan) and not self.by_ways
         self.of_letters = {letter_column(letter.bit): letter.bit for letter in plan.letters}
-        self.register_words = sum(1 + (held.how == WIDE) for held in compiled.registers)
+        self.register_words = sum(held.words for held in compiled.registers)
         self.state = np.zeros(kernels.STATE_SIZE, dtype=np.int64)
         self.strings = RankedStrings(pa.array([], type=pa.large_string()), np.zeros(0, dtype=np.int64))
         self.room = self._first_room()
@@ -173,7 +173,7 @@ class RegisterArrays:
         sizes = (compiled.sets[1:] - compiled.sets[:-1])[arcs]
         sets = compiled.initial + np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         assigned = np.concatenate([compiled.assigned[: compiled.initial], compiled.assigned[ranges(compiled.sets[arcs], sizes)]])
-        words_given = sum(1 + (held.how == WIDE) for held in compiled.parameters)
+        words_given = sum(held.words for held in compiled.parameters)
         given, null = np.zeros((len(arcs), words_given), dtype=np.int64), np.ones((len(arcs), len(compiled.parameters)), dtype=np.uint8)
         rows = self.present.given
         for i, held in enumerate(compiled.parameters):
@@ -223,7 +223,7 @@ class RegisterArrays:
 
     def match_width(self) -> int:
         """Returns how many words a match has."""
-        return M_WORDS + self.register_words + sum(1 + (held.how == WIDE) for held in self.compiled.emits)
+        return M_WORDS + self.register_words + sum(held.words for held in self.compiled.emits)
 
     def match_room(self, matches: int, labels: int) -> dict[str, np.ndarray]:
         """New arrays for matches, and the hash tables that find equal matches."""
