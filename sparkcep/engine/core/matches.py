@@ -127,6 +127,24 @@ def matches_of(parts: np.ndarray | int, sizes: np.ndarray, labels: np.ndarray, r
     return MatchBatch(events, labels, rows)
 
 
+def label_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the match, the place and the row of each label of some matches. int64 (labels) each.
+
+    ``scattered`` is the row of each label, empty if the rows of a match are adjacent.
+    """
+    sizes = np.maximum(events[:, E_ROWS], 0)
+    at = ranges(events[:, E_LABELS], sizes)
+    return np.repeat(np.arange(len(events)), sizes), at, scattered[at] if len(scattered) else ranges(events[:, E_START], sizes)
+
+
+def distinct_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows of all matches, match by match, and how many each has. A row that serves both sides of ``&`` counts once."""
+    match, _, rows = label_rows(events, scattered)
+    fresh = np.ones(len(rows), dtype=bool)
+    fresh[1:] = (np.diff(rows) != 0) | (np.diff(match) != 0)
+    return rows[fresh], np.bincount(match[fresh], minlength=len(events))
+
+
 def last_rows(rows: np.ndarray, chunk: Chunk, by_event: dict[str, pa.Array]) -> MatchBatch:
     """Makes an event of one row for each of ``rows``, which are last rows of matches."""
     found = matches_of(chunk.partition_of(rows), np.ones(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.uint8), rows)

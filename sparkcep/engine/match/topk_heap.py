@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparkcep.columns.arrays import numbered, ranges
+from sparkcep.columns.arrays import numbered
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import MatchBatch, together
+from sparkcep.engine.core.matches import MatchBatch, distinct_rows, together
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import WINDOW_BYTES
 from sparkcep.engine.match.scores import MISSING, Scores
 from sparkcep.engine.output.columns_out import end_rows
 from sparkcep.engine.output.moving_windows import held
 from sparkcep.errors import TooMuchStateError
-from sparkcep.kernels.common.layout import E_LABELS, E_PART, E_ROWS, E_START
+from sparkcep.kernels.common.layout import E_PART, E_ROWS, E_START
 
 
 class TopkHeap:
@@ -170,12 +170,7 @@ def _columns(found: MatchBatch, pairs: _Pairs) -> Iterator[Callable[[np.ndarray]
     Each is a function that returns a value for some pairs; the least is best.
     """
     yield lambda some: ~pairs.key[some]
-    sizes = found.events[:, E_ROWS]
-    at = ranges(found.events[:, E_LABELS if len(found.rows) else E_START], sizes)
-    rows, owner = found.rows[at] if len(found.rows) else at, np.repeat(np.arange(len(sizes)), sizes)
-    fresh = np.ones(len(rows), dtype=bool)  # a row that serves both sides of ``&`` counts once
-    fresh[1:] = (np.diff(rows) != 0) | (np.diff(owner) != 0)
-    rows, counts = rows[fresh], np.bincount(owner[fresh], minlength=len(sizes))
+    rows, counts = distinct_rows(found.events, found.rows)
     begin = np.cumsum(counts) - counts
 
     def row(depth: int, some: np.ndarray) -> np.ndarray:

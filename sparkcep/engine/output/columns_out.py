@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import decimal_words, most_bytes, null_marks, ranges, ranks, row_bytes, words
 from sparkcep.columns.types import MAX_DIGITS, Type, bounded, type_of
+from sparkcep.engine.core.matches import distinct_rows, label_rows
 from sparkcep.engine.core.windows import window_type
 from sparkcep.engine.output import gather, shared_ends
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
@@ -320,23 +321,14 @@ def end_rows(events: np.ndarray, scattered: np.ndarray) -> tuple[np.ndarray, np.
 
 def match_positions(events: np.ndarray, scattered: np.ndarray, positions: np.ndarray) -> pa.Array:
     """Returns the positions of each match's rows. A row that serves both sides of ``&`` comes once."""
-    sizes = np.maximum(events[:, E_ROWS], 0)
-    at = ranges(events[:, E_LABELS] if len(scattered) else events[:, E_START], sizes)
-    rows = scattered[at] if len(scattered) else at
-    match = np.repeat(np.arange(len(events)), sizes)
-    fresh = np.ones(len(rows), dtype=bool)
-    fresh[1:] = (np.diff(rows) != 0) | (np.diff(match) != 0)
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(match[fresh], minlength=len(events)))])
-    return pa.ListArray.from_arrays(_list_offsets(offsets), pa.array(positions[rows[fresh]]))
+    rows, counts = distinct_rows(events, scattered)
+    return pa.ListArray.from_arrays(_list_offsets(np.concatenate([[0], np.cumsum(counts)])), pa.array(positions[rows]))
 
 
 def match_pairs(events: np.ndarray, labels: np.ndarray, scattered: np.ndarray, positions: np.ndarray) -> pa.Array:
     """Returns the (row, label) pairs of each match in order, each as one number. Equal matches of a partition have equal pairs."""
-    sizes = np.maximum(events[:, E_ROWS], 0)
-    at = ranges(events[:, E_LABELS], sizes)
-    rows = scattered[at] if len(scattered) else ranges(events[:, E_START], sizes)
-    pairs = positions[rows] << 8 | labels[at].astype(np.int64)
-    match = np.repeat(np.arange(len(events)), sizes)
+    match, at, rows = label_rows(events, scattered)
+    pairs, sizes = positions[rows] << 8 | labels[at].astype(np.int64), np.maximum(events[:, E_ROWS], 0)
     return pa.ListArray.from_arrays(_list_offsets(np.concatenate([[0], np.cumsum(sizes)])), pa.array(pairs[np.lexsort((pairs, match))]))
 
 

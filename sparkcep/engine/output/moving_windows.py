@@ -11,11 +11,10 @@ from math import lcm
 
 import numpy as np
 
-from sparkcep.columns.arrays import ranges, words
+from sparkcep.columns.arrays import words
 from sparkcep.engine.core.chunk import Chunk
-from sparkcep.engine.core.matches import MatchBatch
+from sparkcep.engine.core.matches import MatchBatch, label_rows
 from sparkcep.engine.core.windows import Grid, Slides, float_steps, windows_holding
-from sparkcep.kernels.common.layout import E_LABELS, E_ROWS, E_START
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Moving
 
@@ -80,16 +79,12 @@ def held_by(plan: Plan, chunk: Chunk, sliding: Slides, part: int, rows: list[int
 
 def _bounds(found: MatchBatch, places: np.ndarray, mask: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the least and the greatest place of the rows that some variables took, and whether a match has such a row."""
-    events = found.events
-    sizes = np.maximum(events[:, E_ROWS], 0)
-    at = ranges(events[:, E_LABELS], sizes)
-    rows = found.rows[at] if len(found.rows) else ranges(events[:, E_START], sizes)
-    match = np.repeat(np.arange(len(events)), sizes)
+    match, at, rows = label_rows(found.events, found.rows)
     own = (np.int64(mask) >> (found.labels[at].astype(np.int64) & 63) & 1).astype(bool)
     rows, match = rows[own], match[own]
-    there = np.bincount(match, minlength=len(events)) > 0
+    there = np.bincount(match, minlength=len(found.events)) > 0
     begin = np.flatnonzero(np.diff(match, prepend=-1))
-    low, high = np.zeros((2, len(events)), dtype=places.dtype)
+    low, high = np.zeros((2, len(found.events)), dtype=places.dtype)
     if len(rows):
         low[there], high[there] = np.minimum.reduceat(places[rows], begin), np.maximum.reduceat(places[rows], begin)
     return low, high, there
