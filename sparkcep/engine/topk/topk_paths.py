@@ -55,12 +55,25 @@ class Rankings:
     """Base of the searches for the k best matches.
 
     ``listing`` builds the search that lists all matches. It is used if the rows do not determine the best.
+
+    ``ranks``: whether :meth:`best` finds the matches in order, so that their ranks are added.
     """
+
+    ranks = False
 
     def __init__(self, task: Task, listing: Listing) -> None:
         self.task, self.listing = task, listing
         assert task.plan.ranking is not None
         self.ranking: Ranking = task.plan.ranking
+
+    def answer(self, chunk: Chunk) -> Iterator[Found]:
+        """Yields the best matches of whole partitions."""
+        sliding = self.slides(chunk)
+        yield from self.output(chunk, self.best(chunk, sliding), sliding)
+
+    def best(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
+        """Returns the best matches of each partition, None if all matches are needed to find them."""
+        raise NotImplementedError
 
     def spans(self, chunk: Chunk, sliding: Slides | None) -> Iterator[Span]:
         """Yields the partitions of a chunk."""
@@ -88,11 +101,8 @@ class Rankings:
         ends, backs = zip(*(window_ends(w.kind, w.size, columns.get(w.order), chunk.offsets) for w in windows))
         return np.min(ends, axis=0), np.max(backs, axis=0)
 
-    def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None, *, ranks: bool = False) -> Iterator[Found]:
-        """Yields the best matches. If they are not known, yields all matches, for Spark to rank.
-
-        With ``ranks`` the matches must be complete and in order; their ranks are added.
-        """
+    def output(self, chunk: Chunk, found: list[Best] | None, sliding: Slides | None) -> Iterator[Found]:
+        """Yields the best matches. If they are not known, yields all matches, for Spark to rank."""
         if found is None:
             for some in listed(self.listing(), chunk):
                 yield Found(chunk, some)
@@ -104,7 +114,7 @@ class Rankings:
             by_event["window_start"], by_event["window_end"] = sliding.windows(windows)
             if self.ranking.changes is not None:
                 by_event |= sliding.compared(chunk, best.events[:, E_PART], windows)
-        if ranks:
+        if self.ranks:
             # MATCH_RANK(): the place among the matches of a partition and window, which are consecutive
             by_event["rank"] = pa.array((numbered(best.events[:, E_PART], windows) + 1).astype(np.int32))
         yield Found(chunk, replace(best, by_event=by_event))
@@ -113,10 +123,11 @@ class Rankings:
 class TopkPaths(Rankings):
     """Finds the k best matches, and their ranks, as paths."""
 
-    def answer(self, chunk: Chunk) -> Iterator[Found]:
-        sliding = self.slides(chunk)
+    ranks = True
+
+    def best(self, chunk: Chunk, sliding: Slides | None) -> list[Best]:
         found = self._by_paths(chunk, sliding)
-        yield from self.output(chunk, found if found is not None else self._listed_best(chunk, sliding), sliding, ranks=True)
+        return found if found is not None else self._listed_best(chunk, sliding)
 
     def _by_paths(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """Returns the best matches of each partition, None if paths do not determine them."""

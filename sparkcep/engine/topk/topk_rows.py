@@ -6,7 +6,6 @@ matches if floating scores might be ordered differently from Spark's, or if too 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,6 @@ from sparkcep.compiler.net.orders import Arrangement
 from sparkcep.compiler.searches import SEQUENCES
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import matches_of
-from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows
@@ -34,7 +32,7 @@ from sparkcep.engine.output.score_program import (
     keeps_scale,
     operations,
 )
-from sparkcep.engine.topk.branch_and_bound import Inside, best_of, top_sequences
+from sparkcep.engine.topk.branch_and_bound import Inside, RowSequences, best_of, top_sequences
 from sparkcep.engine.topk.topk_paths import Far, Rankings, summed_weights, unclear
 from sparkcep.engine.topk.unfolded import Best, Span, Unfolded, common_values
 from sparkcep.errors import TooManyStepsError, TooMuchStateError
@@ -55,11 +53,7 @@ class TopkRows(Rankings):
             if group[0] == "within":
                 self.bound[group.window] |= variables_in(group)
 
-    def answer(self, chunk: Chunk) -> Iterator[Found]:
-        sliding = self.slides(chunk)
-        yield from self.output(chunk, self._joined(chunk, sliding), sliding)
-
-    def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
+    def best(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """Returns the best matches of each partition, None if all matches are needed to find them."""
         ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
         letters = kernel_data(self.task.prepared, chunk).rows.letters
@@ -110,20 +104,15 @@ class TopkRows(Rankings):
         groups = (whole if values is None else whole.by_values(values)).having([1 << v for v in self.variables])
         far = None if values is not None else Far.of(self.task.prepared.strategy.far, chunk.columns)
         windows, until, parts = groups.ends(ends), None if within is None else groups.ends(within[0]), []
+        weights = {v: own[groups.rows] for v, own in weights.items()}
         for some in [groups.letters] if far is None else far.part(groups.rows).apart(groups.letters):
-            for order in self.orders:
-                try:
-                    found = top_sequences(
-                        self._tree(order), sum((some >> v & 1) << j for j, v in enumerate(order.variables)),
-                        np.array([weights[v][groups.rows] for v in order.variables]), self.ranking.top, groups.offsets[:-1], groups.offsets[1:],
-                        ends=until, inside=Inside(order.same, order.inside, windows), max_steps=self.task.limits.max_steps,
-                        max_bytes=self.task.limits.max_state_bytes,
-                    )  # fmt: skip
-                except TooMuchStateError:
-                    return None  # these may be as many as all matches
-                except TooManyStepsError as error:
-                    raise self.task.failures.ranking(int(groups.rows[groups.offsets[error.args[0]]]), chunk.columns) from None
-                parts.append((replace(found, window=groups.of[found.window], rows=groups.rows[found.rows]), np.array(order.labels, dtype=np.uint8)))
+            try:
+                found = self._sequences(some, weights, groups.offsets[:-1], groups.offsets[1:], until, windows)
+            except TooMuchStateError:
+                return None  # these may be as many as all matches
+            except TooManyStepsError as error:
+                raise self.task.failures.ranking(int(groups.rows[groups.offsets[error.args[0]]]), chunk.columns) from None
+            parts += [(replace(best, window=groups.of[best.window], rows=groups.rows[best.rows]), labels) for best, labels in found]
         best, labels = best_of(parts, self.ranking.top, len(self.variables))
         if left_out.any():
             lost = np.add.reduceat(left_out[whole.rows], whole.offsets[:-1]) if len(whole.rows) else np.zeros(0)
@@ -145,19 +134,27 @@ class TopkRows(Rankings):
         ends = None if within is None else np.clip(within[0][span.rows], span.low, span.high) - span.low
         windows, parts = np.clip(windows, 0, len(letters)), []
         for some in far.apart(letters):
-            for order in self.orders:
-                found = top_sequences(
-                    self._tree(order), sum((some >> v & 1) << j for j, v in enumerate(order.variables)), np.array([weights[v] for v in order.variables]),
-                    self.ranking.top, span.first, span.until, ends=ends, inside=Inside(order.same, order.inside, windows),
-                    max_steps=self.task.limits.max_steps, max_bytes=self.task.limits.max_state_bytes,
-                )  # fmt: skip
-                parts.append((found, np.array(order.labels, dtype=np.uint8)))
+            parts += self._sequences(some, weights, span.first, span.until, ends, windows)
         best, labels = best_of(parts, self.ranking.top, len(self.variables))
         if left_out and (np.bincount(best.window, minlength=len(span.numbers)) < self.ranking.top).any():
             return None
         count, size = best.rows.shape
         matches = matches_of(span.part, np.full(count, size, dtype=np.int64), labels.reshape(-1), best.rows.reshape(-1) + span.low)
         return Best(matches, span.numbers[best.window])
+
+    def _sequences(
+        self, letters: np.ndarray, weights: dict[int, np.ndarray], low: np.ndarray | None, high: np.ndarray | None, ends: np.ndarray | None, windows: np.ndarray,
+    ) -> list[tuple[RowSequences, np.ndarray]]:  # fmt: skip
+        """Returns the best sequences of rows in each order of the variables, with the labels of their rows."""
+        found = []
+        for order in self.orders:
+            sequences = top_sequences(
+                self._tree(order), sum((letters >> v & 1) << j for j, v in enumerate(order.variables)), np.array([weights[v] for v in order.variables]),
+                self.ranking.top, low, high, ends=ends, inside=Inside(order.same, order.inside, windows), max_steps=self.task.limits.max_steps,
+                max_bytes=self.task.limits.max_state_bytes,
+            )  # fmt: skip
+            found.append((sequences, np.array(order.labels, dtype=np.uint8)))
+        return found
 
     def _tree(self, order: Arrangement) -> tuple:
         """Returns the score over the strata of an order. A sum adds the rows one by one, as the engine computes scores."""

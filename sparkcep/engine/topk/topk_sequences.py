@@ -121,7 +121,7 @@ class TopkSequences(TopkSides):
         assert self.ranking.by_sequences is not None
         return self.ranking.by_sequences
 
-    def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
+    def best(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """Returns the best matches of each partition, None if all matches are needed to find them."""
         plan, strategy = self.task.plan, self.task.prepared.strategy
         assert strategy.joined is not None

@@ -21,7 +21,6 @@ from sparkcep.compiler.searches import SIDES
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.errors import LESS
 from sparkcep.engine.core.matches import matches_of
-from sparkcep.engine.core.operator import Found
 from sparkcep.engine.core.predicates import kernel_data
 from sparkcep.engine.core.task import Task
 from sparkcep.engine.core.windows import Slides, plan_windows
@@ -93,11 +92,7 @@ class TopkSides(Rankings):
         assert self.ranking.by_sides is not None
         return self.ranking.by_sides
 
-    def answer(self, chunk: Chunk) -> Iterator[Found]:
-        sliding = self.slides(chunk)
-        yield from self.output(chunk, self._joined(chunk, sliding), sliding)
-
-    def _joined(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
+    def best(self, chunk: Chunk, sliding: Slides | None) -> list[Best] | None:
         """Returns the best matches of each partition, None if all matches are needed to find them."""
         ends, _ = plan_windows(self.task.plan.windows, chunk.columns, chunk.offsets)
         letters = timed(kernel_data(self.task.prepared, chunk).rows.letters, ends[:1])

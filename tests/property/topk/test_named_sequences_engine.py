@@ -47,14 +47,14 @@ def test_changes_of_the_list_of_all_partitions(seed):
 @pytest.fixture
 def joined(monkeypatch) -> list[bool]:
     """Whether each chunk of rows was answered by a join."""
-    answers, whole = [], topk_sequences.TopkSequences._joined
+    answers, whole = [], topk_sequences.TopkSequences.best
 
     def noted(*arguments):
         found = whole(*arguments)
         answers.append(found is not None)
         return found
 
-    monkeypatch.setattr(topk_sequences.TopkSequences, "_joined", noted)
+    monkeypatch.setattr(topk_sequences.TopkSequences, "best", noted)
     return answers
 
 
