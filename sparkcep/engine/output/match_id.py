@@ -30,7 +30,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|U(000[0-9a-f]{5}|0010[0-9a-f]{4})|.)"
 
 
 def plain(value: object) -> object:
-    """Normalizes a value, so that equal values have the same text.
+    """Normalizes a value, so that values which GROUP BY considers equal are equal and have the same text.
 
     Removes the sign of zero, the kind of NaN and the time zone of a moment.
     """
@@ -72,21 +72,9 @@ def is_stable(text: str) -> bool:
     return _ESCAPE.sub(_unescaped, text) == text
 
 
-def equal_key(value: object) -> object:
-    """Returns a key that is equal for values that GROUP BY considers equal. NaN equals NaN."""
-    match value:
-        case float():
-            return "NaN" if value != value else value
-        case list() | tuple():
-            return tuple(map(equal_key, value))
-        case dict():
-            return tuple((name, equal_key(part)) for name, part in value.items())
-    return value
-
-
 def equal_keys(column: pa.Array | pa.ChunkedArray) -> list:
-    """Returns the :func:`equal_key` of each value of a column."""
-    return [equal_key(value) for value in comparable(column)]
+    """Returns a key for each value of a column. Keys are equal for values that GROUP BY considers equal."""
+    return [plain(value) for value in comparable(column)]
 
 
 def plain_values(column: pa.Array | pa.ChunkedArray) -> list:
