@@ -33,7 +33,7 @@ from sparkcep.compiler.net.net import ACCEPT, E_VAR, MAX_NODES, Edge, Move, Net,
 from sparkcep.compiler.net.variable_copies import Copies, Guess
 from sparkcep.compiler.pattern import program as p
 from sparkcep.compiler.pattern.backtrack_compiler import compile_pattern
-from sparkcep.compiler.pattern.epsilon import StepCounter, begins_again
+from sparkcep.compiler.pattern.epsilon import StepCounter, begins_again, cheapest
 from sparkcep.plan.facts import written_out
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import Approx
@@ -83,11 +83,6 @@ class _Reached(NamedTuple):
     cost: int
     skipped: tuple[int, ...] = ()
     choices: tuple[int, ...] = ()
-
-    @property
-    def place(self) -> tuple[Way, int]:
-        """Ways with equal places lead to the same matches."""
-        return self.way, self.missed
 
 
 def approximate_automaton(plan: Plan, copies: Copies, *, merge: bool, placed: bool = False) -> tuple[p.Program, Net]:
@@ -263,21 +258,10 @@ class _Skipping:
 
         They are in preference order, each at its least cost.
         """
-        out: dict[tuple[Way, int], _Reached] = {}
-        best: dict[tuple[Way, int], int] = {}
-        stack = [_Reached(Way(config.pc, config.regs), config.missed, config.cost)]
-        self.counter.begin()
-        while stack:
-            item = stack.pop()
-            if best.get(item.place, self.approx.bound + 1) <= item.cost:
-                continue
-            best[item.place] = item.cost
-            self.counter.count()
-            if self.code[item.way.pc][0] in (p.CHAR, p.MATCH):
-                out.pop(item.place, None)
-                out[item.place] = item
-            stack += reversed(self._onward(config, item, guess, initial))
-        return list(out.values())
+        return cheapest(
+            _Reached(Way(config.pc, config.regs), config.missed, config.cost), self.approx.bound, lambda item: ((item.way, item.missed), (item.cost,)),
+            lambda item: self.code[item.way.pc][0] in (p.CHAR, p.MATCH), lambda item: self._onward(config, item, guess, initial), self.counter,
+        )  # fmt: skip
 
     def _onward(self, config: Config, item: _Reached, guess: Guess, initial: bool) -> list[_Reached]:
         way = item.way

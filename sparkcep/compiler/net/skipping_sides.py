@@ -26,6 +26,7 @@ from sparkcep.compiler.net.conjunction import ENDS, Found, Omitted, Reached, Sco
 from sparkcep.compiler.net.net import MAX_NODES, Move, Net, build, onward
 from sparkcep.compiler.net.variable_copies import Copies
 from sparkcep.compiler.pattern import program as p
+from sparkcep.compiler.pattern.epsilon import cheapest
 from sparkcep.plan.plan import Plan
 
 START = ((), (), None)
@@ -134,20 +135,10 @@ class _SkippingSides(Sides):
 
     def reached(self, begin: Reached, fresh: bool, scope: Scope) -> list[Reached]:
         """As in the base class, with variables left out. Each place is reached at its least cost."""
-        bound, out, best, stack = self.approx.bound - scope.run.cost, {}, {}, [begin]
-        self.counter.begin()
-        while stack:
-            item = stack.pop()
-            place, rank = (item.way, item.omitted.missed), _rank(item.omitted)
-            if item.omitted.cost > bound or (place in best and best[place] <= rank):
-                continue
-            best[place] = rank
-            self.counter.count()
-            if self.code[item.way.pc][0] in ENDS:
-                out.pop(place, None)
-                out[place] = item
-            stack += reversed(self._onward(item, fresh, scope))
-        return list(out.values())
+        return cheapest(
+            begin, self.approx.bound - scope.run.cost, lambda item: ((item.way, item.omitted.missed), _rank(item.omitted)),
+            lambda item: self.code[item.way.pc][0] in ENDS, lambda item: self._onward(item, fresh, scope), self.counter,
+        )  # fmt: skip
 
     def _onward(self, item: Reached, fresh: bool, scope: Scope) -> list[Reached]:
         """The ways after one step that takes no row."""

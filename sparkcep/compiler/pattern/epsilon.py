@@ -7,11 +7,13 @@ each way asks of the counters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
 
 from sparkcep.compiler.pattern import program as p
 from sparkcep.errors import LIMIT, ClauseError
 
+Item = TypeVar("Item")
 MAX_CHOICES = 100_000  # at one row
 MAX_CHOICES_OF_NET = 300_000
 
@@ -61,6 +63,30 @@ def visit(starts: Iterable[tuple], follow: Callable[[tuple], Iterable[tuple]], c
         seen.add(item)
         counter.count()
         stack.extend(reversed(list(follow(item))))
+
+
+def cheapest(
+    begin: Item, bound: int, ranked: Callable[[Item], tuple[Hashable, tuple]], ends: Callable[[Item], bool], follow: Callable[[Item], list[Item]], counter: StepCounter,
+) -> list[Item]:  # fmt: skip
+    """Returns the items that can be reached and that end a way, in preference order, each place at its least rank.
+
+    ``ranked`` returns the place of an item and its rank, which begins with its cost. ``bound`` is the largest cost. ``follow``
+    returns the successors of an item in preference order. The counter raises ClauseError if there are too many items.
+    """
+    out, best, stack = {}, {}, [begin]
+    counter.begin()
+    while stack:
+        item = stack.pop()
+        place, rank = ranked(item)
+        if best.get(place, (bound + 1,)) <= rank:
+            continue
+        best[place] = rank
+        counter.count()
+        if ends(item):
+            out.pop(place, None)
+            out[place] = item
+        stack += reversed(follow(item))
+    return list(out.values())
 
 
 def landing(program: p.Program, pc: int) -> int:
