@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sparkcep.columns.arrays import null_marks, range_extremes, words
 from sparkcep.engine.automaton.register_runs import RegisterRuns
-from sparkcep.engine.changelog.input_changes import INSERT, RETRACT, InputChanges, NetReport, taken
+from sparkcep.engine.changelog.input_changes import INSERT, RETRACT, InputChanges, NetReport, changed_by, taken
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import MatchBatch, together
 from sparkcep.engine.core.operator import Found
@@ -90,10 +90,7 @@ class AppendOnly:
         """The matches with the values of change functions. ``cause``: int64 (matches), the rows that inserted them."""
         count = len(found.events)
         by_event = found.by_event | {"change": pa.array(["insert"] * count, pa.string()), "change_number": pa.array(found.events[:, layout.E_NUMBER])}
-        for leaf in self.task.plan.leaves:
-            if leaf.spec.kind == "changed_by":
-                by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(cause))
-        return replace(found, by_event=by_event)
+        return replace(found, by_event=by_event | changed_by(self.task.plan, chunk, pa.array(cause)))
 
 
 def _rising(rows: np.ndarray, values: np.ndarray, chunk: Chunk) -> np.ndarray:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sparkcep.columns.arrays import numbered
 from sparkcep.engine.automaton.lifetimes import Lifetimes
 from sparkcep.engine.automaton.register_runs import RegisterRuns
+from sparkcep.engine.changelog.input_changes import changed_by
 from sparkcep.engine.changelog.run_log import MatchChanges
 from sparkcep.engine.core.chunk import Chunk
 from sparkcep.engine.core.matches import WIDTH, MatchBatch
@@ -87,9 +88,7 @@ def _found(search: RegisterRuns, chunk: Chunk, alive: Lifetimes, part: np.ndarra
     events[:, layout.E_NUMBER] = numbered(part) + 1 + numbers[part]
     by_event = search.output.by_event(some.rows[begin], some.rows[begin + some.sizes - 1], some.words, chunk, alive)
     by_event |= {"change": pa.array(_WORDS[some.comes.astype(np.int64)], pa.string()), "change_number": pa.array(events[:, layout.E_NUMBER])}
-    for leaf in search.task.plan.leaves:
-        if leaf.spec.kind == "changed_by":
-            by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array(some.cause, mask=some.cause < 0))
+    by_event |= changed_by(search.task.plan, chunk, pa.array(some.cause, mask=some.cause < 0))
     if search.task.plan.punctuates:
         by_event["punctuation"] = pa.nulls(len(events), chunk.columns[search.task.plan.changes.time].type)
     found = MatchBatch(events, some.labels, some.rows, by_event=by_event)
@@ -108,9 +107,7 @@ def punctuation(task: Task, chunk: Chunk, part: int, anchor: int, said: int, cau
     event = np.zeros((1, WIDTH), dtype=np.int64)
     event[0, layout.E_PART], event[0, layout.E_START], event[0, layout.E_ROWS], event[0, layout.E_NUMBER] = part, anchor, 1, number
     by_event = {"change": pa.array(["punctuate"]), "change_number": pa.array([number]), "punctuation": chunk.columns[task.plan.changes.time].take(pa.array([said]))}
-    for leaf in task.plan.leaves:
-        if leaf.spec.kind == "changed_by":
-            by_event["changed_by"] = chunk.columns[leaf.spec.column].take(pa.array([cause]))
+    by_event |= changed_by(task.plan, chunk, pa.array([cause]))
     return Found(chunk, MatchBatch(event, np.zeros(1, dtype=np.uint8), np.array([anchor]), by_event=by_event))
 
 

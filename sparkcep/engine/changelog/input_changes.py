@@ -215,6 +215,11 @@ def taken(chunk: Chunk, rows: np.ndarray) -> Chunk:
     return Chunk.whole(table, chunk.columns, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
+def changed_by(plan: Plan, chunk: Chunk, causes: pa.Array) -> dict[str, pa.Array]:
+    """The values of CHANGED_BY() for changes by the rows ``causes``, if a measure asks for them. NULL is the end of the input."""
+    return {"changed_by": chunk.columns[leaf.spec.column].take(causes) for leaf in plan.leaves if leaf.spec.kind == "changed_by"}
+
+
 class NetReport:
     """Reports the matches of the rows that remain at the end."""
 
