@@ -20,7 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import product
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,16 +65,11 @@ def far_variables(tree: tuple, variables: int) -> np.ndarray:
         if node[0] in ("var", "not"):
             return 1 << node[1]
         masks = [walk(t) for t in node[1:] if isinstance(t, tuple)]
-        whole = 0
-        for i, mask in enumerate(masks):
-            whole |= mask
-            others = 0
-            for other in masks[:i] + masks[i + 1 :]:
-                others |= other
-            if node[0] == "and":
-                for v in range(variables):
-                    far[v] |= others if mask >> v & 1 else 0
-        return whole
+        for i, mask in enumerate(masks if node[0] == "and" else ()):
+            others = reduce(or_, masks[:i] + masks[i + 1 :], 0)
+            for v in range(variables):
+                far[v] |= others if mask >> v & 1 else 0
+        return reduce(or_, masks, 0)
 
     walk(tree)
     return far

@@ -9,7 +9,9 @@ once. Each order is a chain of strata that can be joined separately. A match bel
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
+from operator import or_
 from typing import NamedTuple
 
 from sparkcep.compiler.pattern.program import EXCLUDED
@@ -44,9 +46,7 @@ def arrangements(pattern: tuple) -> tuple[Arrangement, ...]:
     if not of_single_rows(pattern):
         return ()
     groups = [(part.window, variables_in(part)) for part in walk(pattern) if part[0] == "within"]
-    hidden = 0
-    for part in walk(pattern):
-        hidden |= variables_in(part) if part[0] == "exclude" else 0
+    hidden = reduce(or_, (variables_in(part) for part in walk(pattern) if part[0] == "exclude"), 0)
     found = _orders(pattern)
     return tuple(_arrangement(steps, groups, hidden) for steps in found or ())
 

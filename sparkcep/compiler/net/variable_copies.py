@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 from sparkcep.compiler.pattern.epsilon import too_complex
 from sparkcep.plan.facts import variables_in
@@ -93,8 +95,8 @@ class _Copier:
 
     def run(self) -> tuple[Plan, Copies]:
         masks = {m for found in self.names.values() for named in found for m in named}
-        single = _union(m for m in masks if m.bit_count() == 1) & self.taken
-        grouped = _union(m for m in masks if m.bit_count() > 1) & self.taken
+        single = reduce(or_, (m for m in masks if m.bit_count() == 1), 0) & self.taken
+        grouped = reduce(or_, (m for m in masks if m.bit_count() > 1), 0) & self.taken
         guesses = tuple(self._guess(*states) for states in self._states(single, grouped))
         extra = NO_COPY
         if self.strict and self.approx.extra <= self.approx.bound:
@@ -190,7 +192,7 @@ class _Copier:
                 of[variable] |= 1 << copy
 
         def widen(mask: int) -> int:
-            return mask if mask == ALL_ROWS else _union(of[v] for v in range(len(of)) if mask >> v & 1)
+            return mask if mask == ALL_ROWS else reduce(or_, (of[v] for v in range(len(of)) if mask >> v & 1), 0)
 
         names = tuple(self.plan.variables[v] if v >= 0 else "" for v in copies.original)
         return replace(
@@ -201,13 +203,6 @@ class _Copier:
             leaves=tuple(Leaf(name, _map_masks(spec, widen)) for name, spec in self.plan.leaves),
             places=tuple(place._replace(variable=c) for place in self.plan.places for c, v in enumerate(copies.original) if v == place.variable),
         )
-
-
-def _union(masks) -> int:
-    out = 0
-    for mask in masks:
-        out |= mask
-    return out
 
 
 def _map_masks(tree: tuple, change: Callable[[int], int]) -> tuple:
