@@ -8,7 +8,8 @@ paper's match vectors) with the bundles that they led to. If the clause asks for
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from functools import reduce
+from operator import and_, or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,7 +99,13 @@ class HistoryReader:
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Takes the rows of a history. Raises MatchRuntimeError if they are not a history of this clause."""
-        self.read = self._prepared(rows)
+        approx = self.task.plan.approximate
+        assert approx is not None and approx.budget is not None and approx.history is not None
+        intervals = _intervals(rows, approx.history)
+        vectors = _vectors(rows, approx, self.published, bounded=not approx.budget.sketch)
+        self.bundles = len({b for some in vectors.bundles for b in some})
+        self.sketch = sketch_size(vectors, approx.budget.sketch) if approx.budget.sketch else None
+        self.read = self._arranged(vectors, intervals)
 
     def recorded(self, chunk: Chunk) -> tuple[searching.HistoryArrays, Utilities]:
         """The history for the search, and its utilities with empty counts.
@@ -117,15 +124,6 @@ class HistoryReader:
     def replaced(self, vectors: Features, intervals: int) -> tuple[searching.HistoryArrays, Utilities]:
         """A history that a partition has recorded, as :meth:`recorded` returns one."""
         return uncounted(*self._arranged(vectors, intervals))
-
-    def _prepared(self, rows: list[dict[str, Any]]) -> tuple[searching.HistoryArrays, Utilities]:
-        approx = self.task.plan.approximate
-        assert approx is not None and approx.budget is not None and approx.history is not None
-        intervals = _intervals(rows, approx.history)
-        vectors = _vectors(rows, approx, self.published, bounded=not approx.budget.sketch)
-        self.bundles = len({b for some in vectors.bundles for b in some})
-        self.sketch = sketch_size(vectors, approx.budget.sketch) if approx.budget.sketch else None
-        return self._arranged(vectors, intervals)
 
     def _arranged(self, vectors: Features, intervals: int) -> tuple[searching.HistoryArrays, Utilities]:
         approx = self.task.plan.approximate
@@ -318,7 +316,7 @@ def sketched(vectors: Features, size: tuple[int, int], places: int, errors: list
         np.add.at(counts[0, i], cells, vectors.visits)
         np.add.at(counts[1, i], cells, vectors.points)
         for cell, some in zip(cells.tolist(), vectors.bundles):
-            bits[i][cell] |= _mask(some)
+            bits[i][cell] |= reduce(or_, (1 << b for b in some), 0)
     grid = np.meshgrid(np.arange(1, places + 1), np.array(errors, dtype=np.float64), np.arange(1, intervals + 1), np.arange(intervals), indexing="ij")
     place, cost, remaining, idle = (a.reshape(-1) for a in grid)
     found = np.stack([_cells(place, cost, remaining, idle, i, width) for i in range(depth)])
@@ -327,19 +325,9 @@ def sketched(vectors: Features, size: tuple[int, int], places: int, errors: list
     bundles = []
     for cells in zip(*found.tolist()):
         if cells not in common:
-            mask = bits[0][cells[0]]
-            for i in range(1, depth):
-                mask &= bits[i][cells[i]]
-            common[cells] = _members(mask)
+            common[cells] = _members(reduce(and_, (of[cell] for of, cell in zip(bits, cells))))
         bundles.append(common[cells])
     return Features(place, cost, remaining, idle, visits, points, [some if count else [] for some, count in zip(bundles, visits.tolist())])
-
-
-def _mask(bundles: Iterable[int]) -> int:
-    mask = 0
-    for b in bundles:
-        mask |= 1 << b
-    return mask
 
 
 def _members(mask: int) -> list[int]:
