@@ -40,8 +40,7 @@ def plan_windows(windows: tuple[Window, ...], columns: dict[str, pa.Array], offs
 
 def whole_micros(size: str) -> int:
     """Returns the size of a time window in microseconds, rounded up."""
-    exact = Fraction(size)
-    return -(-exact.numerator // exact.denominator)
+    return _next_whole(Fraction(size))
 
 
 def check_window(window: Window, schema: pa.Schema) -> None:
@@ -93,7 +92,7 @@ def measured(window: Window, column: pa.Array | None, positions: np.ndarray, des
     assert column is not None
     t = type_of(column.type)
     values, null = _ordered(column, descending)
-    return _measured(values, _scaled(kind, size, t), null)
+    return _measured(values, _in_units(size, kind, t), null)
 
 
 def next_places(window: Window, chunk: Chunk, places: Measured, parts: np.ndarray, resume: np.ndarray) -> np.ndarray:
@@ -136,7 +135,7 @@ def window_measure(window: Window, column: pa.Array | None, positions: np.ndarra
         return _alike(positions), Fraction(window.size)
     assert column is not None
     values = _alike(words(column))
-    return values, _scaled(window.kind, window.size, type_of(column.type))
+    return values, _in_units(window.size, window.kind, type_of(column.type))
 
 
 def _alike(values: np.ndarray) -> np.ndarray:
@@ -181,11 +180,6 @@ def _ordered(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray
         null |= ~np.isfinite(values)
         return -values if descending else values, null
     return ~values if descending else values, null  # ``~``, since the negative of the least int64 overflows
-
-
-def _scaled(kind: str, size: str, t: Type) -> Fraction:
-    """Returns the size of a window in units of its order column's words."""
-    return Fraction(size) / _UNITS[t.kind] if kind == MICROS else Fraction(size) * 10**t.scale
 
 
 def _next_whole(size: Fraction) -> int:
@@ -236,7 +230,7 @@ def window_ends(kind: str, size: str, column: pa.Array | None, offsets: np.ndarr
     assert column is not None
     values, null = _ordered(column, False)
     values = _alike(values)
-    scaled = _scaled(kind, size, type_of(column.type))
+    scaled = _in_units(size, kind, type_of(column.type))
     ends, backs = at.copy(), at + 1
     reach = _next_whole(scaled)
     if values.dtype.kind == "f":
@@ -366,7 +360,7 @@ class Moments:
     def ends(self, column: pa.Array, window: Window) -> np.ndarray:
         """Returns when windows that begin with the column's values end. It is the largest int64 after all values."""
         values, _ = _ordered(column, self.descending)
-        size = _scaled(window.kind, window.size, type_of(self.type))
+        size = _in_units(window.size, window.kind, type_of(self.type))
         if values.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
                 return ordered_words(values + float_size(size))
