@@ -32,7 +32,6 @@ from sparkcep.engine.output.repeated_match_id import identified
 from sparkcep.errors import SEMANTIC, ClauseError, MatchRuntimeError
 from sparkcep.plan.extend.arcs import BASE, NUMBER
 from sparkcep.plan.plan import Plan
-from sparkcep.plan.records import Changes
 
 # ARC: a row of ARCS FROM, which has its own operation. VALUE_PUNCTUATE: a punctuation with a value of PUNCTUATE BY, which covers
 # only rows with this value.
@@ -88,7 +87,7 @@ def turns(task: Task, chunk: Chunk) -> InputChanges:
     """The changes of whole partitions. Raises MatchRuntimeError for impossible changes."""
     plan, changes = task.plan, task.plan.changes
     arcs = ArcRows(task, chunk) if plan.arcs is not None else None
-    kinds = _kinds(task, chunk, changes) if changes is not None else np.zeros(chunk.rows, dtype=np.int8)
+    kinds = kinds_of(task, chunk.columns[changes.column], chunk.columns) if changes is not None else np.zeros(chunk.rows, dtype=np.int8)
     parts = chunk.partition_of(np.arange(chunk.rows))
     arrival = words(chunk.columns[changes.arrival]) if changes is not None and changes.arrival else kinds
     if arcs is not None:
@@ -122,10 +121,6 @@ def _ranked(parts: np.ndarray, clock: np.ndarray) -> np.ndarray:
     times = np.empty(len(order), dtype=np.int64)
     times[order] = np.cumsum((np.diff(parts[order], prepend=-1) != 0) | (np.diff(clock[order], prepend=0) != 0))
     return times
-
-
-def _kinds(task: Task, chunk: Chunk, changes: Changes) -> np.ndarray:
-    return kinds_of(task, chunk.columns[changes.column], chunk.columns)
 
 
 def kinds_of(task: Task, column: pa.Array, columns: dict[str, pa.Array]) -> np.ndarray:
