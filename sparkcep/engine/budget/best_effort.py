@@ -174,15 +174,11 @@ class BestEffort:
             bundles = NO_BUNDLES.with_points(found, places, self.net.edges)
             found, first, last = bundles.matches(self.reporter, chunk), bundles.first, bundles.last
         else:
-            found = in_order(found).numbered() if self.approx.report == ALL else found.numbered()
+            found = found.chosen(row_order(found)).numbered() if self.approx.report == ALL else found.numbered()
             first = last = finding.last_rows(found.events, found.rows)
         self.allow(found, search)
         self.say(found, *search.left_out(search.since[first], last + 1))
         yield Found(chunk, found)
-
-    def search(self, chunk: Chunk, state: BudgetState) -> BestEffortSearch:
-        """The search over partitions that still grow."""
-        return BestEffortSearch(self, chunk, state)
 
     def count(self, search: BestEffortSearch) -> None:
         """Adds the work and the omissions of the search to the totals of the task."""
@@ -220,11 +216,10 @@ class BestEffort:
             found.by_event["coverage"] = pa.array(coverage)
 
 
-def in_order(found: MatchBatch) -> MatchBatch:
-    """All matches in the order of their rows, as a listing without a budget emits them."""
+def row_order(found: MatchBatch) -> np.ndarray:
+    """The numbers of all matches in the order of their rows, as a listing without a budget emits them. int64 (matches)."""
     rows = [tuple(found.rows[low : low + size].tolist()) for low, size in found.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
-    order = sorted(range(len(rows)), key=rows.__getitem__)
-    return found.chosen(np.array(order, dtype=np.int64))
+    return np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64)
 
 
 def lost() -> MatchRuntimeError:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkcep.columns.arrays import ranges
-from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, in_order
+from sparkcep.engine.budget.best_effort import BestEffort, BestEffortSearch, row_order
 from sparkcep.engine.budget.feedback import NO_FEEDBACK
 from sparkcep.engine.budget.saved_runs import (
     ALLOWED,
@@ -112,7 +112,7 @@ class _BestEffortStep:
     def __init__(self, stream: BestEffortStream, chunk: Chunk, state: BudgetState) -> None:
         self.stream, self.chunk, self.resumed = stream, chunk, state
         self.budgeted, self.reporter = stream.budgeted, stream.reporter
-        self.search: BestEffortSearch = self.budgeted.search(chunk, state)
+        self.search = BestEffortSearch(self.budgeted, chunk, state)
         self.places = self.reporter.places(chunk)
         self.held = state.held.moved(np.arange(chunk.parts), state.rows_in(chunk).__getitem__)
         self.number = state.number.copy()
@@ -123,7 +123,7 @@ class _BestEffortStep:
         (found,) = search.rounds()
         self.budgeted.count(search)
         if self.budgeted.approx.report == ALL:
-            found = in_order(found)
+            found = found.chosen(row_order(found))
         if not self.reporter.bundling and not self.stream.in_turn and not len(self.held):
             last = finding.last_rows(found.events, found.rows)
             self.budgeted.allow(found, search)
@@ -150,8 +150,7 @@ class _BestEffortStep:
         left, coverage = self.search.left_out(self.search.since[points], points + 1)
         new = pending(found, self.reporter.missing(found.events, found.paths), left, coverage if len(coverage) else np.ones(len(left)), self._allowed(found))
         both = self.held.joined(Bundles(new, points, points, np.ones(len(points), dtype=np.int64)))
-        rows = [tuple(both.best.rows[low : low + size].tolist()) for low, size in both.best.events[:, [layout.E_LABELS, layout.E_ROWS]].tolist()]
-        return both.chosen(np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64))
+        return both.chosen(row_order(both.best))
 
     def _bundles(self, found: MatchBatch) -> Bundles:
         """Extends the pending bundles by the new match points, or begins new ones."""
