@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 
-from sparkcep.columns.arrays import ranges
 from sparkcep.engine.core.chunk import Chunk, Saved
 from sparkcep.engine.core.errors import EagerConditionError
 from sparkcep.engine.core.kernel_loop import KernelLoop, OutputRoom
@@ -70,9 +69,7 @@ class Matches(KernelLoop):
         self.state = np.zeros(self.state_size, dtype=np.int64)
         self.state[[layout.S_START, layout.S_NUMBER, layout.S_COVERED]] = self.opens[0, [layout.O_START, layout.O_NUMBER, layout.O_COVERED]]
         self.room = OutputRoom(max(1024, chunk.rows // 8), max(1024, chunk.rows), width, rows=self.scattered, paths=width == WITH_ERRORS)
-        self.taken = np.zeros(chunk.rows if self.scattered else 0, dtype=np.uint8)
-        if len(state.taken):
-            self.taken[ranges(chunk.offsets[: len(state.rows)], state.rows)] = state.taken
+        self.taken = state.marks(chunk) if self.scattered else np.zeros(0, dtype=np.uint8)
         if self.scattered:
             self.windows, self.backs = plan_windows(task.plan.windows, chunk.columns, chunk.offsets)
 
