@@ -455,7 +455,7 @@ def rows_of_match(automaton: Net) -> int | None:
     todo, ends = [0], set()
     while todo:
         node = todo.pop()
-        for e in range(int(automaton.first[node]), int(automaton.first[node + 1])):
+        for e in automaton.edges_of(node):
             if automaton.edges[e, E_VAR] == ACCEPT:
                 ends.add(depth[node])
                 continue

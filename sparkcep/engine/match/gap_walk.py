@@ -139,7 +139,7 @@ def net_of(prepared: Prepared, late: int = 0) -> walking.NetArrays:
     alone = np.full(automaton.nodes, -1, dtype=np.int64)
     local = np.zeros(automaton.nodes, dtype=np.int64)
     for node in range(automaton.nodes):
-        edges = [(e, automaton.edges[e]) for e in range(automaton.first[node], automaton.first[node + 1])]
+        edges = [(e, automaton.edges[e]) for e in automaton.edges_of(node)]
         taking = [(e, edge) for e, edge in edges if edge[E_VAR] >= 0]
         looking = [e for e, edge in taking if conditions.entry[edge[E_VAR]] >= 0]
         if len(looking) == 1 and all(edge[E_CHECK] <= 1 and edge[E_OPEN] <= 1 for _, edge in taking):
