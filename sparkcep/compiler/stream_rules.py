@@ -26,6 +26,7 @@ from sparkcep.compiler.strategy import Strategy, placed_strategy
 from sparkcep.errors import SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError
 from sparkcep.plan.extend.approx import ALL
 from sparkcep.plan.extend.budget import HISTORY, INTERVALS
+from sparkcep.plan.facts import unbounded
 from sparkcep.plan.json import read
 from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
@@ -182,7 +183,7 @@ def _families(plan: Plan) -> list[tuple[str, bool]]:
 def warnings(plan: Plan) -> list[str]:
     """Hints for the user about a clause that streams: state that may grow, and waits."""
     found = []
-    window, ahead = window_of(plan), Reach.of(plan).ahead
+    window, ahead = _closing(plan), Reach.of(plan).ahead
     if plan.automaton is not None and plan.automaton.lifetime:
         found.append("the clause has LIFETIME TO: a row whose end is NULL is kept as long as a match in progress contains it")
     elif window.kind != MICROS and not plan.idle and plan.unfinished is not None:
@@ -199,9 +200,19 @@ def warnings(plan: Plan) -> list[str]:
     return found
 
 
+def _closing(plan: Plan) -> Window:
+    """The window whose end the rows of a match wait for.
+
+    Unfinished matches also time out at the end of WITHIN around the whole pattern.
+    """
+    around = [plan.windows[number] for number in unbounded(plan.pattern)[1]] if plan.unfinished is not None else []
+    timed = [window for window in (window_of(plan), *around) if window.kind == MICROS]
+    return min(timed, key=lambda window: Fraction(window.size), default=window_of(plan))
+
+
 def kept(plan: Plan) -> list[str]:
     """The saved state of each key over a stream and how long each part of it lives, as lines for EXPLAIN."""
-    window, (back, ahead) = window_of(plan), Reach.of(plan)
+    window, (back, ahead) = _closing(plan), Reach.of(plan)
     ever = f"until the watermark is {_interval(plan.idle)} past the last row of the key" if plan.idle else "indefinitely"
     lines, strategy = ["rows later than the watermark, until it passes them"], placed_strategy(plan)
     emission = strategy.emission

@@ -112,7 +112,7 @@ def clock_text(plan: Plan, source: str) -> str:
     return f"(SELECT {latest}({texts[shown.order]}) FROM {source})"
 
 
-def check_repeatable(plan: Plan, table: list[Token]) -> None:
+def check_second_read(plan: Plan, table: list[Token]) -> None:
     """Raises ClauseError if a second read of the input for the clock may give other rows. ``table``: the input's tokens."""
     shown = plan.unfinished
     if shown is not None and dict(plan.inputs).get(CLOCK) == "" and (found := _unrepeatable(table)):

@@ -35,7 +35,7 @@ from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
 from sparkcep.plan.extend.arcs import IS, ROW
 from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES, not_repeatable
-from sparkcep.plan.extend.unfinished import CLOCK, check_repeatable, clock_text
+from sparkcep.plan.extend.unfinished import CLOCK, check_second_read, clock_text
 from sparkcep.plan.options import NO_WINDOW
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.prune.slicing import undivided
@@ -330,7 +330,7 @@ class _Rewriter:
         with self._placed(table.moved):
             plan = make_plan(clause, settings=self.settings, qualifiers=table.qualifiers)
             if plan.unfinished is not None:
-                check_repeatable(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
+                check_second_read(plan, [t for t in self.tokens if origin.table.start <= t.start < origin.table.end])
         if table.moved is not None:
             plan = plan.moved(table.moved)
         if plan.changes is not None and plan.automaton is None:

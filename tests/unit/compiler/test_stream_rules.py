@@ -259,6 +259,10 @@ def test_what_is_kept_and_warned_of_with_unfinished_matches():
     plan = make_plan(parse_clause(text.format("", "WINDOW INTERVAL '5' SECOND")))
     assert "rows from the first start row on that has an open match, until the watermark is INTERVAL '5' SECOND past that row" in kept(plan)
     assert "up to which of these rows unfinished matches were reported" in kept(plan) and warnings(plan) == []
+    around = make_plan(parse_clause(text.replace("(A B)", "((A B) WITHIN INTERVAL '3' SECOND)").format("", "")))
+    assert "rows from the first start row on that has an open match, until the watermark is INTERVAL '3' SECOND past that row" in kept(around) and warnings(around) == []
+    partly = make_plan(parse_clause(text.replace("(A B)", "((A) WITHIN INTERVAL '3' SECOND B)").format("", "")))
+    assert kept(partly) == kept(make_plan(parse_clause(text.format("", "")))) and warnings(partly)
     assert "up to which of these rows unfinished matches were reported" not in kept(make_plan(parse_clause(text.format("AFTER MATCH SKIP TO NEXT ROW", ""))))
     assert [text.partition(".")[0] for text in warnings(make_plan(parse_clause(text.format("", ""))))] == ["the clause has no WINDOW: an open match waits for future rows of its key"]
     before, now = (json.loads(make_plan(parse_clause(text.replace("SHOW UNFINISHED MATCHES", shown).format("", ""))).to_json()) for shown in ("SHOW UNFINISHED MATCHES", "SHOW UNFINISHED MATCHES"))
