@@ -291,7 +291,7 @@ def _with_keys_in_a_line(sections: list[_Section], width: int) -> list[_Section]
     flat = _flat([*first.body, *second.body])
     if first.trail or second.lead or flat is None or len(flat) > width:
         return sections
-    if any(atom.gap == "\n" for section in (first, second) for atom in section.body[2:]):
+    if any(_lines_as_written(section.body, 2, width) for section in (first, second)):
         return sections
     return [_Section(first.lead, [*first.body, *second.body], second.trail), *others]
 

@@ -217,6 +217,12 @@ def test_comments_of_keys_stay_where_they_are():
     assert format_sql(text.replace("  -- by time\n", "")) == text.replace("  -- by time\n", "")
 
 
+@pytest.mark.parametrize("keys", ["PARTITION /* shop */\n  BY a ORDER BY ts", "PARTITION BY a ORDER BY ts\n DESC", "PARTITION -- shop\n BY a ORDER BY ts", "PARTITION BY a /* shop */,\n b ORDER BY ts"])
+def test_keys_broken_elsewhere_are_formatted_at_once(keys):
+    out = format_sql(f"SELECT * FROM t MATCH_RECOGNIZE (\n  {keys}\n  MEASURES FIRST(x) AS x1\n  PATTERN (A)\n)")
+    assert format_sql(out) == out
+
+
 def test_a_comment_behind_a_comma_does_not_join_the_line_comment_before_it():
     clause = "FROM t MATCH_RECOGNIZE (\n  ORDER BY i\n  MEASURES PREV(x) AS p\n    -- own\n    , {} NEXT(x) AS n\n  PATTERN (W+)\n)"
     for comment in ("/* c */", "-- d\n"):
