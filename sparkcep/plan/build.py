@@ -15,6 +15,7 @@ from sparkcep.clause.expressions import Expr
 from sparkcep.clause.tokens import Span, unquoted
 from sparkcep.clause.tree import NEXT_ROW, ONE_ROW, PAST_LAST, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import LIMIT, SEMANTIC, SYNTAX, UNSUPPORTED, ClauseError, offered, position
+from sparkcep.plan.constants import MARKER
 from sparkcep.plan.extend.approx import ALL, approx_of, check_approx
 from sparkcep.plan.extend.arcs import arcs_of, moment_column
 from sparkcep.plan.extend.automaton import AutomatonMeasures, automaton_of, check_beside
@@ -269,7 +270,7 @@ def keys(draft: Draft) -> Draft:
         node = expr.bare()
         if node.op == "star":
             raise draft.error(expr.span, "NOT_A_ROW_EXPRESSION", f"{where} takes expressions, but {expr.span.of(clause.text)} means all columns. List the columns")
-        name = node.value[-1] if node.op == "col" else node.value if node.op == "field" else expr.span.of(clause.text)
+        name = node.value[-1] if node.op == "col" else node.value if node.op == "field" else MARKER.sub("?", expr.span.of(clause.text))
         # a column of the input under its own name, not a field of a struct, not an expression
         plain = node.op == "col" and len(without_table(node.value, draft.qualifiers)) == 1
         return name, draft.inputs.key(column, draft.scope.plain_text(expr, where)), plain

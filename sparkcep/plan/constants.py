@@ -21,7 +21,9 @@ from sparkcep.plan.limits import MAX_DAYS, MAX_DIGITS
 
 Parameters = Mapping[str, object]  # values of a statement's parameters by their text; the key of a ? is "?" and its offset
 NONE: Parameters = MappingProxyType({})
-_MICROS = {
+MARKER_PREFIX = "sparkcep_marker_"
+MARKER = re.compile(rf":{MARKER_PREFIX}\d+(?:/\*\*/)?")  # a ? of spark.sql, which the rewriter numbers
+UNIT_MICROS = {
     "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
     "MILLISECOND": 1_000, "MICROSECOND": 1,
 }
@@ -204,9 +206,9 @@ def _amounts(body: str) -> Fraction | None:
     while at < len(body.rstrip()):
         found = re.compile(_AMOUNT).match(body, at)
         unit = found[3].upper().removesuffix("S") if found else ""
-        if unit not in _MICROS or len(found[2]) > MAX_DIGITS:
+        if unit not in UNIT_MICROS or len(found[2]) > MAX_DIGITS:
             return None
-        amount = Fraction(found[2]) * _MICROS[unit]
+        amount = Fraction(found[2]) * UNIT_MICROS[unit]
         total += -amount if found[1] == "-" else amount
         at = found.end()
     return total
@@ -219,4 +221,4 @@ def _fields(value: str, first: str, last: str) -> Fraction | None:
     parts = re.split(r"[ :]+", value)
     if len(parts) != len(fields) or not all(re.fullmatch(r"\d+(\.\d+)?", p) and len(p) <= MAX_DIGITS for p in parts):
         return None
-    return sign * sum((Fraction(p) * _MICROS[f] for p, f in zip(parts, fields)), Fraction(0))
+    return sign * sum((Fraction(p) * UNIT_MICROS[f] for p, f in zip(parts, fields)), Fraction(0))

@@ -12,7 +12,7 @@ from sparkcep.clause import tree
 from sparkcep.clause.tokens import Span, tokenize
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, position
-from sparkcep.plan.constants import constant, is_literal, no_value, number, unknown_parameter
+from sparkcep.plan.constants import MARKER, constant, is_literal, no_value, number, unknown_parameter
 from sparkcep.plan.extend import approx as costs
 from sparkcep.plan.limits import MAX_BUDGET_NANOS, MAX_BUNDLES, MAX_CELLS, MAX_CHECKS, MAX_INTERVALS
 from sparkcep.plan.options import ROWS, window_size
@@ -200,8 +200,11 @@ def _parts(clause: MatchClause) -> list[Part]:
 
 
 def _words(text: str) -> str:
-    """A text with single blanks between its words, and with names in lower case. Strings keep their case, even with a prefix."""
-    return " ".join(t.text if t.text[-1:] in ("'", '"', "`") else t.text.lower() for t in tokenize(text)).strip()
+    """A text with single blanks between its words, without the numbers of ``?``, and with names in lower case.
+
+    Strings keep their case, even with a prefix.
+    """
+    return " ".join(t.text if t.text[-1:] in ("'", '"', "`") else t.text.lower() for t in tokenize(MARKER.sub("?", text))).strip()
 
 
 def _fail(clause: MatchClause, span: Span, message: str) -> ClauseError:

@@ -71,11 +71,12 @@ from typing import Any, BinaryIO
 
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import INTERNAL, LIMIT, ClauseError, position
+from sparkcep.plan.constants import MARKER_PREFIX
 from sparkcep.redaction import Redaction
 from sparkcep.settings import Settings, all_unknown
 from sparkcep.spark.errors.reword import Failure, clause_error, in_words_of, is_in, reworded, without_clause
 from sparkcep.sql.rewrite.places import Places
-from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, known, rewritten_from, translated
+from sparkcep.sql.rewrite.rewrite import known, rewritten_from, translated
 
 log = logging.getLogger("sparkcep")
 

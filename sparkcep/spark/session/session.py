@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Any
 from sparkcep.clause.expressions import NAMED_FUNCTIONS
 from sparkcep.clause.tokens import is_script, unquoted
 from sparkcep.errors import ClauseError
+from sparkcep.plan.constants import MARKER_PREFIX
 from sparkcep.plan.scope import COLUMN_OVERLOOKED
 from sparkcep.settings import unknown
 from sparkcep.spark.configured import redaction_of, settings_of, substituted
 from sparkcep.spark.connection import is_connect, on_server, where_available
 from sparkcep.spark.versions import filters_in_windows
-from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, Months, double_braces, name_markers, translated
+from sparkcep.sql.rewrite.rewrite import Months, double_braces, name_markers, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

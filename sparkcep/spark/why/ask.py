@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkcep.clause.tokens import one_line
 from sparkcep.errors import SEMANTIC, ClauseError, nearest
+from sparkcep.plan.constants import MARKER_PREFIX
 from sparkcep.spark.configured import setting, settings_of, substituted
 from sparkcep.spark.errors.exceptions import ClauseParseException, redacting
 from sparkcep.spark.session.frames import Keys, statement_over
@@ -24,7 +25,7 @@ from sparkcep.spark.why.partition import check_expression, fetch, locate
 from sparkcep.spark.why.statement import Input, input_of
 from sparkcep.spark.why.stored import with_clause
 from sparkcep.spark.why.views import names_of, view_of
-from sparkcep.sql.rewrite.rewrite import MARKER_PREFIX, name_markers
+from sparkcep.sql.rewrite.rewrite import name_markers
 from sparkcep.tracing.answers.answer import Why
 from sparkcep.tracing.answers.explain import Asked
 from sparkcep.tracing.answers.reasons import Reason

@@ -33,6 +33,7 @@ from sparkcep.clause.tokens import NUMBER, OP, STRING, WORD, Span, Token, matchi
 from sparkcep.clause.tree import ONE_ROW, WITH_UNMATCHED, MatchClause
 from sparkcep.errors import UNSUPPORTED, ClauseError, error_at, position
 from sparkcep.plan.build import make_plan
+from sparkcep.plan.constants import MARKER, MARKER_PREFIX
 from sparkcep.plan.extend.arcs import IS, ROW
 from sparkcep.plan.extend.budget import HISTORY, HISTORY_COLUMN, MAX_BUNDLES, not_repeatable
 from sparkcep.plan.extend.unfinished import CLOCK, check_second_read, clock_text
@@ -77,8 +78,6 @@ AVERAGE = "average"  # of months: returned as an interval of years and months, r
 _WHOLE = "`struct`(*) AS __whole"
 _RANK = re.compile(rf"\b{RANK}\b")
 _PLAIN = re.compile(r"`?[^\W\d]\w*`?")  # a column by its name alone
-MARKER_PREFIX = "sparkcep_marker_"
-MARKER = re.compile(rf":{MARKER_PREFIX}\d+(?:/\*\*/)?")
 NEEDED = "__sparkcep_needed"  # whether a variable accepts a row
 _KEPT = 64
 _recent: dict[str, Places] = {}  # the recently rewritten statements

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from sparkcep.clause.expressions import Expr, render
 from sparkcep.clause.tokens import Span
 from sparkcep.errors import ClauseError
+from sparkcep.plan.constants import MARKER
 from sparkcep.plan.records import Computed
 from sparkcep.plan.scope import AGGREGATES, MATCH_FUNCTIONS, NAVIGATIONS
-from sparkcep.sql.rewrite.rewrite import MARKER
 
 
 @dataclass(frozen=True)

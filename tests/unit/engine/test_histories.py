@@ -130,7 +130,7 @@ def test_sketches_by_the_text_of_their_definition(size):
             assert all(have[vector][i] >= known[vector][i] for i in range(3))
 
 
-@pytest.mark.parametrize(("one", "other", "equal"), [("s = r'\\A'", "s = r'\\a'", False), ("s  =  'a' /* a */", "S = 'a'", True), ("s = X'AB'", "s = X'AC'", False), ("`s` = 1", "`S` = 1", False)])
+@pytest.mark.parametrize(("one", "other", "equal"), [("s = r'\\A'", "s = r'\\a'", False), ("s  =  'a' /* a */", "S = 'a'", True), ("s = X'AB'", "s = X'AC'", False), ("`s` = 1", "`S` = 1", False), ("s > :sparkcep_marker_1 AND s < 9", "s > :sparkcep_marker_3/**/AND s < 9", True)])
 def test_fingerprints(one, other, equal):
     def parts(condition):
         plan = make_plan(parse_clause(f"ORDER BY t PATTERN (A B) WINDOW 3 APPROX 1 MATCH HISTORY DEFINE A AS {condition}"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparkcep.sql.rewrite.rewrite import double_braces, name_markers, unmarked
+from sparkcep.settings import DEFAULT
+from sparkcep.sql.rewrite.rewrite import double_braces, name_markers, translated, unmarked
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,8 @@ def test_a_marker_ends_before_the_next_word():
     named = name_markers(text)
     assert named == "SELECT :sparkcep_marker_1/**/AS a FROM t WHERE x >:sparkcep_marker_2/**/AND y < :sparkcep_marker_3 AND z"
     assert [text[unmarked(named.index(word), named) :][: len(word)] for word in ("AS a", "AND y", "AND z")] == ["AS a", "AND y", "AND z"]
+
+
+def test_the_column_of_a_key_is_named_as_it_is_written():
+    places = translated("SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY g % ? ORDER BY t MEASURES count(*) AS n PATTERN (A))", settings=DEFAULT, named_markers=True)
+    assert places is not None and "AS `g % ?`" in places.rewritten and ":sparkcep_marker_1 AS __p0" in places.rewritten
