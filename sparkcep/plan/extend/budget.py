@@ -171,8 +171,8 @@ def history_text(table: str, published: bool) -> str:
     A missing column is an error that names it, and never resolves to a column of the rows around the subquery. The ``published``
     order needs no match points.
     """
-    columns = ", ".join(f"CAST(history.{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items() if name != "points" or not published)
-    return f"(SELECT collect_list(struct({columns})) FROM {table} AS history)"
+    columns = ", ".join(f"'{name}', CAST(history.{name} AS {kind})" for name, kind in COLUMNS.items() if name != "points" or not published)
+    return f"(SELECT collect_list(named_struct({columns})) FROM {table} AS history)"
 
 
 def fingerprint(history: History) -> str:

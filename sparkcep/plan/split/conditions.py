@@ -860,7 +860,7 @@ class ConditionSplitter:
             # a row counts if none of the values is NULL
             texts = [f"({self._row_text(a)})" for a in arguments]
             missing = " OR ".join(f"{t} IS NULL" for t in texts)
-            text = f"IF({missing}, NULL, struct({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
+            text = f"IF({missing}, NULL, `struct`({', '.join(texts)}))" if distinct else f"IF({missing}, NULL, true)"
         columns, keep, failed = self._taken(mask, arguments, conditions, [] if text is None else [text])
         return self._unless(failed, records.Running("agg", name.lower(), mask, next(iter(columns), None), keep, distinct))
 
@@ -889,7 +889,7 @@ class ConditionSplitter:
         guarded = [f"CASE WHEN {kept} THEN {text} END" if kept else text for text in texts]
         columns = [self.inputs.column(catcher.value(text)) for text in guarded]
         keep = self.inputs.column(f"COALESCE({catcher.value(kept)}, false)") if kept else None
-        whole = f"struct({', '.join(guarded or [kept])})"
+        whole = f"`struct`({', '.join(guarded or [kept])})"
         count = records.Running("agg", "count", mask, self.inputs.column(catcher.failure(whole)), None, False)
         return columns, keep, (fails[0], count)
 

@@ -468,7 +468,7 @@ class MeasureSplitter:
         if conditions:
             array = f"filter({array}, __r -> {' AND '.join(conditions)})"
         if values:
-            value = values[0] if len(values) == 1 else f"struct({', '.join(values)})"
+            value = values[0] if len(values) == 1 else f"`struct`({', '.join(values)})"
             array = f"transform({array}, __r -> {value})"
         return array
 

@@ -97,6 +97,9 @@ def test_statements_have_the_tokens_of_spark(lexed, path):
 SHIFTS = [
     "SELECT * FROM (SELECT id, id >> 1 AS f FROM range(3)) MATCH_RECOGNIZE (ORDER BY id MEASURES count(*) AS n PATTERN (A+)) WHERE n >> 1 = 1",
     "SELECT * FROM range(3) MATCH_RECOGNIZE (PARTITION BY id ORDER BY id MEASURES median(id) AS n PATTERN (A+) DEFINE A AS id >> 1 >= A.id >> 1) WHERE id >> 1 = 1",
+    "SELECT * FROM range(1, 4) MATCH_RECOGNIZE (ORDER BY id MEASURES count(*) AS n PATTERN (A B+) DEFINE B AS sum(10 / A.id) > 1 AND id >> 1 = 1)",
+    "SELECT * FROM range(1, 4) MATCH_RECOGNIZE (ORDER BY id MEASURES count(*) AS n PATTERN (A B+) DEFINE B AS count(DISTINCT B.id, B.id % 2) > 0 AND id >> 1 = 1)",
+    "SELECT * FROM range(1, 4) MATCH_RECOGNIZE (ORDER BY id MEASURES count(DISTINCT id, id % 2) + LAST(id) >> 1 AS n PATTERN (A+) DEFINE A AS id >> 1 < 2)",
 ]
 
 
