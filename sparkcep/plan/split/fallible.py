@@ -273,6 +273,7 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
     """
     numbers: dict[tuple, int] = {}
     counts: Counter[int] = Counter()
+    asked: set[int] = set()  # conversions that every row needs
 
     def visit(expr: Expr, guarded: bool, into: list[tuple[int, Expr]]) -> int:
         """Counts the parts that may fail, and adds those that a guard precedes. Returns a number that equal expressions share."""
@@ -287,6 +288,15 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
             counts[number] += 1
             if guarded:
                 into.append((number, expr))
+        elif _fails(expr, ansi):
+            # Spark computes the conversion of an operand ahead, also if it is compared with other values elsewhere
+            converted = [numbers.setdefault(("converted", part), len(numbers)) for arg, part in zip(expr.args, parts) if arg.bare().op != "lit"]
+            counts.update(converted[:1] if _reads_twice(expr) and expr.args[0].bare().op != "lit" else [])
+            counts.update(converted)
+            if guarded:
+                into += [(each, expr) for each in converted]
+            else:
+                asked.update(converted)
         return number
 
     found: list[list[tuple[str, list[tuple[int, Expr]]]]] = []
@@ -300,7 +310,7 @@ def shielded(conditions: Sequence[Sequence[RowPart]], ansi: bool, text_of: Calla
                 guarded = [] if arithmetic else guarded  # Spark refuses it and quotes the text
             found[-1].append((conjunct.text, guarded))
     shields = itertools.count(1)
-    return [" AND ".join(_shielded(text, catcher([part for number, part in guarded if counts[number] > 1], ansi, text_of), shields) for text, guarded in parts) for parts in found]
+    return [" AND ".join(_shielded(text, catcher([part for number, part in guarded if counts[number] > 1 and number not in asked], ansi, text_of), shields) for text, guarded in parts) for parts in found]
 
 
 def _reads_twice(expr: Expr) -> bool:

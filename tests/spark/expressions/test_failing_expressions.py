@@ -309,10 +309,13 @@ SHARED = (
     "PATTERN (A B) DEFINE A AS n = 2 AND 12 / n > 1, B AS n > 2 AND 12 / n > 1",
     "EVENT SELECTION SKIP TILL NEXT MATCH PATTERN (A B) DEFINE A AS n = 2 AND d / n > 1, B AS n > 2 AND d/B.n > 1",
     "AUTOMATON (STATE s START, e FINAL ARC a FROM s TO e WHEN n <> 0 AND 12 / n > 3 ARC b FROM e TO e WHEN n <> 0 AND 12 / n <= 3) WINDOW 10",
+    "PATTERN (A B) DEFINE A AS n = 2 AND w > 1, B AS n > 2 AND w < 9",
+    "PATTERN (A) DEFINE A AS n <> 0 AND w BETWEEN 3 AND 10",
+    "PATTERN (A B) DEFINE A AS n <> 0 AND w = 2, B AS d IS NOT NULL AND (n <> 0 AND w IN (6, 7) AND w > 1)",
 )
 ROWS = (
-    "VALUES (1, 0, 12D), (2, 2, 12D), (3, 6, 12D), (4, 0, NULL), (5, 3, 6D) AS t(i, n, d)",  # rows that Spark's optimizer computes
-    "(SELECT INT(id) AS i, INT(ELT(INT(id), 0, 2, 6, 0, 3)) AS n, DOUBLE(ELT(INT(id), 12, 12, 12, NULL, 6)) AS d FROM range(1, 6))",
+    "VALUES (1, 0, 12D, 'off'), (2, 2, 12D, '2'), (3, 6, 12D, '6'), (4, 0, NULL, 'on'), (5, 3, 6D, '3') AS t(i, n, d, w)",  # rows that Spark's optimizer computes
+    "(SELECT INT(id) AS i, INT(ELT(INT(id), 0, 2, 6, 0, 3)) AS n, DOUBLE(ELT(INT(id), 12, 12, 12, NULL, 6)) AS d, ELT(INT(id), 'off', '2', '6', 'on', '3') AS w FROM range(1, 6))",
 )
 
 
@@ -323,5 +326,5 @@ def test_and_guards_an_expression_that_conditions_share(spark):
     for rows in ROWS:
         head = f"SELECT * FROM (SELECT * FROM {rows}) MATCH_RECOGNIZE (ORDER BY i MEASURES FIRST(i) AS f, LAST(i) AS l {{}})"
         found = [spark.sql(head.format(clause)).collect() for clause in SHARED]
-        tried = [spark.sql(head.format(re.sub(r"(12|d) ?/ ?(?:B\.)?n", r"try_divide(\1, n)", clause))).collect() for clause in SHARED]
+        tried = [spark.sql(head.format(re.sub(r"\bw\b", "try_cast(w AS INT)", re.sub(r"(12|d) ?/ ?(?:B\.)?n", r"try_divide(\1, n)", clause)))).collect() for clause in SHARED]
         assert found == tried and all(found)

@@ -73,7 +73,9 @@ def test_random_conditions_filter_nothing(condition):
         (("d <> 0 AND d * 2 > 3", "d <> 0 AND d * 2 <= 3"), (1, 1)),  # unless d is a DOUBLE
         (("d <> 0 AND u::DATE > v", "hour(u) > 3 AND u::DATE > w"), (1, 1)),  # unless u is a time
         (("n <> 0 AND 12 / n > 3", "n <> 0 AND 13 / n > 3"), (0, 0)),
-        (("n > 0 AND u > 1", "n > 0 AND u > 1"), (0, 0)),  # cannot fail
+        (("n > 0 AND u > 1", "n > 0 AND u < 9"), (1, 1)),  # unless u is not a string
+        (("n > 0 AND n < 9 AND u > 1", "u > 1"), (0, 0)),  # conversions that every row needs
+        (("n > 0 AND length(u) > 1", "n > 0 AND length(u) > 1"), (0, 0)),  # cannot fail
         (("n > 0 AND 12 / n", "n > 0 AND 12 / n > 1"), (0, 1)),  # A is not a condition
     ],
 )
@@ -103,6 +105,7 @@ def test_equal_conjuncts_behind_two_guards_become_different_cases(conditions):
     [
         (("n <> 0 AND 12 / n BETWEEN 3 AND 10", "u > 0 AND nullif(12 / u, 3) > 2"), (1, 1)),
         (("n <> 0 AND 12 BETWEEN n AND 12 / n", "u > 0 AND nullif(12, 3 / u) > 2"), (0, 0)),
+        (("n > 0 AND u BETWEEN 1 AND 9", "n > 0 AND 5 BETWEEN v AND w"), (1, 0)),
     ],
 )
 def test_the_first_operand_of_between_and_nullif_is_computed_ahead(conditions, shields):
