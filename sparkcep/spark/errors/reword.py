@@ -386,14 +386,19 @@ def _of_same_names(failure: Failure, places: Places, span: Span, statement: str)
     return None
 
 
+_QUALIFIED = re.compile(r"(`[^`]+`|\w+)\s*\.\s*(`[^`]+`|\w+)")  # a column with the name of its table or variable
+
+
 def _of_outer(failure: Failure, places: Places, span: Span, statement: str) -> ClauseError | None:
     """Returns the clause's own error for a column of an outer query, which neither the table nor the clause can read."""
     around = places.around(span) if failure.condition.startswith("UNRESOLVED_COLUMN") else None
-    written = re.fullmatch(r"(`[^`]+`|\w+)\s*\.\s*(`[^`]+`|\w+)", span.of(statement))
+    written = _QUALIFIED.fullmatch(span.of(statement))
     if around is None or written is None:
         return None
     whole, table = around
-    name = written[1].strip("`").lower()
+    name, clause = written[1].strip("`").lower(), places.clause_at(span)
+    if clause is not None and _is_variable(name, clause):
+        return None
     tokens = tokenize(statement)
     named = [t for t, behind in zip(tokens, tokens[1:]) if t.kind in (WORD, QUOTED) and t.text.strip("`").lower() == name and behind.text != "."]
     if any(table.start <= t.start < table.end for t in named) or all(whole.start <= t.start < whole.end for t in named):
@@ -463,9 +468,18 @@ def _hint(failure: Failure, clause: MatchClause, fragment: str) -> str:
 
 
 def _about_subquery(failure: Failure, clause: MatchClause, span: Span, statement: str) -> str:
-    """Says how a subquery in MEASURES reads a column of the input. Without a call around it, it is computed above the engine."""
+    """Says how a subquery in DEFINE or MEASURES reads a column of the input.
+
+    Without a call around it, a subquery in MEASURES is computed above the engine.
+    """
     if not failure.condition.startswith("UNRESOLVED_COLUMN") or clause.text != statement:
         return ""
+    written = _QUALIFIED.fullmatch(span.of(statement))
+    for define in clause.defines if written is not None and _is_variable(written[1].strip("`"), clause) else ():
+        if any(node.op == "subquery" and node.span.holds(span) for node in define.condition.walk()):
+            if written[1].strip("`").lower() == define.variable.lower():
+                return f"a subquery in DEFINE reads the row of its condition without a variable; write {written[2]}"
+            return f"a subquery in DEFINE reads the row of its own condition, not that of {written[1]}; join its table below the clause"
     nodes = [node for measure in clause.measures for node in measure.expr.walk() if node.span.holds(span)]
     called = any(node.op == "call" and node.value in MATCH_FUNCTIONS for node in nodes)
     if called or not any(node.op == "subquery" for node in nodes):
