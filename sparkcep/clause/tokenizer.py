@@ -52,7 +52,10 @@ class _Spark(Databricks):
 def dialect_of(read: str) -> Dialect:
     """sqlglot's dialect for the name of an SQL."""
     own = {"flink": _Flink, "spark": _Spark}.get(read)
-    return own() if own else Dialect.get_or_raise(read)
+    found = own() if own else Dialect.get_or_raise(read)
+    if read == "trino":
+        found.NUMBERS_CAN_BE_UNDERSCORE_SEPARATED = True  # 1_000 is a number
+    return found
 
 
 @cache

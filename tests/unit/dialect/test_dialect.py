@@ -190,6 +190,12 @@ def test_texts_without_a_delimiter_have_none_in_the_printed_statement():
     assert tree.sql("sparkcep") == "SELECT LISTAGG(s, NULL), LISTAGG(s, ';') FROM t"
 
 
+def test_numbers_of_trino_may_have_underscores():
+    """Without them sqlglot read an alias: SELECT x + 1 AS _000."""
+    found = sparkcep.transpile("SELECT x + 1_000 FROM t MATCH_RECOGNIZE (ORDER BY d MEASURES LAST(p) AS x PATTERN (A B+) DEFINE B AS p > 1_000_000.5) WHERE x < 2_0", "trino").sql
+    assert "x + 1000 FROM" in found and "p > 1000000.5" in found and "x < 20" in found
+
+
 def test_an_error_has_its_place():
     with pytest.raises(ParseError) as raised:
         sqlglot.parse_one("SELECT *\nFROM t MATCH_RECOGNIZE (PATTERN (A+*))", read="sparkcep")
