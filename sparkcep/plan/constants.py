@@ -79,7 +79,7 @@ def whole_days(expr: Expr, text: str, parameters: Parameters = NONE) -> int | No
     if unknown or "." in body or not units or units - {"DAY", "WEEK"}:
         return None
     micros = _amounts(body)
-    days = None if micros is None else sign * int(micros) // _MICROS["DAY"]
+    days = None if micros is None else sign * int(micros) // UNIT_MICROS["DAY"]
     return days if days is not None and abs(days) <= MAX_DAYS else None
 
 
