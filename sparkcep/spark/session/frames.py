@@ -270,15 +270,26 @@ def _of_column(frame: DataFrame, column: Column, argument: str) -> str:
 
     Both are read from the column's printed form, because classic and Connect columns share nothing else.
     """
-    shown = re.fullmatch(r"Column<'(.*)'>", repr(column), re.S)
-    name, order = _ORDERED.fullmatch(shown[1]).groups() if shown else ("", "")
+    name, order = _ORDERED.fullmatch(_printed(column)).groups()
     names = {form: known for known in frame.columns for form in (known, quote(known), f"`{known}`")}
+    if name not in names:
+        names = _qualified(frame, name)
     if name not in names or _is_literal(column) or (order and argument == "partition_by"):
         raise TypeError(
             f"{argument}: {column} is not just the name of a column of the DataFrame. Write the expression as a string, "
             "or name it with frame.withColumn first"
         )
     return quote(names[name]) + order
+
+
+def _printed(column: Column) -> str:
+    return repr(column).removeprefix("Column<'").removesuffix("'>")
+
+
+def _qualified(frame: DataFrame, name: str) -> dict[str, str]:
+    """Maps printed columns to names, for the columns that ``name`` may print: ``ticks.day`` of the table ``ticks`` to ``day``."""
+    ends = [known for known in frame.columns if name.endswith((f".{known}", f".{quote(known)}")) and frame.columns.count(known) == 1]
+    return {_printed(frame[quote(known)]): known for known in ends}
 
 
 def _is_literal(column: Column) -> bool:

@@ -64,6 +64,17 @@ def test_keys_are_columns_of_the_result(frame):
     assert expression.columns == ["year(at.day)", "p"]
 
 
+def test_columns_of_a_table_are_keys(spark, frame):
+    frame.createOrReplaceTempView("keyed")
+    table, aliased = spark.table("keyed"), frame.alias("q")
+    for named in (table, table.where("price > 0").join(frame.select("sym").distinct(), "sym"), aliased):
+        keys = {"partition_by": [named.sym, named["`my ``key```"]], "order_by": [named.ts.desc_nulls_last(), named.price]}
+        assert [row.p for row in sparkcep.match_recognize(named, **keys, clause=REST).orderBy("p").collect()] == [15, 25]
+    with pytest.raises(TypeError, match="not just the name"):
+        sparkcep.match_recognize(table, partition_by=table.at.day, clause=REST)
+    spark.catalog.dropTempView("keyed")
+
+
 def test_order_counts(frame):
     last = "MEASURES LAST(price) AS p PATTERN (A+)"
     for order, expected in (("ts", 15), (frame.ts.desc(), 5), ("ts DESC", 5), ([F.desc("ts")], 5)):
