@@ -32,7 +32,7 @@ from sparkcep.plan.options import MICROS, NO_WINDOW, NUMBER, ROWS
 from sparkcep.plan.plan import LETTERS, Plan
 from sparkcep.plan.reach import Reach, back_of_measures, looks_ahead
 from sparkcep.plan.records import ALL_ROWS, Budget, LeafPlace, PatternTree, Window, has
-from sparkcep.plan.split.fallible import plainest, spoken
+from sparkcep.plan.split.fallible import FAILS, plainest, spoken
 
 IDLE = "sparkcep.stream.idleTimeout"
 NEEDED, ALL_NEEDED = "__needed", "true"  # among a statement's texts: the condition of rows that reach the search, as in StreamMark.java
@@ -304,9 +304,11 @@ def different(before: dict, now: dict, texts_before: dict, texts: dict) -> list[
         texts: the same expressions in the second plan.
     """
     found = [word for name, word in _WORDS.items() if (_placeless(before.get(name)) or None) != (_placeless(now.get(name)) or None)]  # an empty member may be missing
-    for name in (name for name in texts if name != NEEDED and plainest(texts_before.get(name, "")) != plainest(texts[name])):
+    changed = {name: spoken(text) for name, text in texts.items() if name != NEEDED and plainest(texts_before.get(name, "")) != plainest(text)}
+    values = [name for name, text in changed.items() if not text.startswith(FAILS)]
+    for name in values or changed:  # the column that says whether an expression fails differs with its values
         was = texts_before.get(name)
-        found.append("DEFINE" if name == LETTERS else f"values that are {spoken(texts[name])}" + (f" and were {spoken(was)}" if was else ""))
+        found.append("DEFINE" if name == LETTERS else f"values that are {changed[name]}" + (f" and were {spoken(was)}" if was else ""))
     if before.get("precision_loss", True) != now.get("precision_loss", True):
         found.append("spark.sql.decimalOperations.allowPrecisionLoss")
     was = before.get("zone")

@@ -421,9 +421,10 @@ def _operands(node: Expr) -> Iterator[Expr | None]:
 
 
 FAILS = "whether this fails: "
+# Spark prints further parentheses around comparisons
 _MADE = re.compile(
-    r"CASE WHEN (?:(?!CASE WHEN).)*?try_add\((?:CASE WHEN size\(array_repeat\(.*?, 1\)\) = 1 THEN )?make_ym_interval\(0, size\(array_repeat\((?P<text>.*?), 1\)\)\)"
-    r"(?: END)?, INTERVAL '0' MONTH\) IS (?P<value>NOT )?NULL THEN .* END",
+    r"CASE WHEN (?:(?!CASE WHEN).)*?try_add\((?:CASE WHEN \(?size\(array_repeat\(.*?, 1\)\) = 1\)? THEN )?make_ym_interval\(0, size\(array_repeat\((?P<text>.*?), 1\)\)\)"
+    r"(?: END)?, INTERVAL '0' MONTH\) IS (?P<value>NOT )?NULL\)* THEN .* END",
     re.DOTALL,
 )
 
@@ -431,7 +432,7 @@ _MADE = re.compile(
 def spoken(sql: str) -> str:
     """The expression inside the SQL of a :class:`Catcher` or of :func:`shielded`, for readers, or a phrase for its failure.
 
-    Other SQL is returned as it is.
+    The SQL may be as Spark prints it. Other SQL is returned as it is.
     """
     made = _MADE.fullmatch(sql)
     return unshielded(sql) if made is None else made["text"] if made["value"] else f"{FAILS}{made['text']}"

@@ -72,6 +72,18 @@ def test_other_conditions_on_types_are_no_other_statement():
     assert different(before, now, {name: sql.replace("10", "11") for name, sql in older.items()}, of_now)
 
 
+def test_values_that_may_fail_are_told_as_they_are_written():
+    """Spark prints the texts of a stream, with further parentheses."""
+    (before, texts), (now, of_now) = (stated(BEFORE.replace("abs(x)", f"LAST(A.x * {n})")) for n in (2, 3))
+    told = different(before, now, texts, of_now)
+    assert told == ["values that are (x * 3) and were (x * 2)"]
+    printed = [
+        {name: re.sub(r"WHEN (.*?try_add.* IS (?:NOT )?NULL) THEN", r"WHEN (\1) THEN", re.sub(r"(size\(array_repeat\(\w+, 1\)\) = 1)", r"(\1)", sql)) for name, sql in each.items()}
+        for each in (texts, of_now)
+    ]
+    assert printed != [texts, of_now] and different(before, now, *printed) == told
+
+
 @pytest.mark.parametrize("old, new", SAME)
 def test_other_measures_and_places_are_no_other_statement(old, new):
     assert BEFORE.count(old) == 1 and compared(BEFORE.replace(old, new)) == []

@@ -38,7 +38,7 @@ def test_the_condition_of_needed_rows_is_no_condition_on_keys(before, now, same)
         if same:
             check_changed(first, second)
         else:
-            with pytest.raises(ClauseError, match="the keys that WHERE above the clause selects differs"):
+            with pytest.raises(ClauseError, match="the keys that WHERE above the clause selects differ\\)"):
                 check_changed(first, second)
 
 
