@@ -41,7 +41,11 @@ _AGGREGATED = re.compile(r"\b__a\d+\b")  # columns of aggregates that Spark comp
 _OF_LATERAL = "NON_DETERMINISTIC_LATERAL_SUBQUERIES"
 _OWN = MATCH_FUNCTIONS - AGGREGATES
 # functions of pyspark.sql.functions that SQL lacks
-_NO_SQL = frozenset("asc broadcast col column desc expr lit pandas_udf udf udtf unwrap_udt when".split())
+_NO_SQL = frozenset(
+    """arrow_udf arrow_udtf asc asc_nulls_first asc_nulls_last bitwise_not broadcast bucket call_function call_udf col column count_distinct create_map days desc
+    desc_nulls_first desc_nulls_last expr hours listagg_distinct lit months negate pandas_udf product string_agg_distinct sum_distinct timestamp_add timestamp_diff udf
+    udtf unwrap_udt when years""".split()
+)
 
 
 def clause_error(text: str) -> ClauseError | None:
@@ -520,6 +524,8 @@ def _about_function(names: list[str], fragment: str) -> str:
         return f"{name.upper()} goes before FIRST, LAST and aggregates; write {name.upper()} LAST{fragment[len(name) :].strip()}"
     if name.upper() in ELSEWHERE:
         return ELSEWHERE[name.upper()]
+    if name.lower() in _NO_SQL and name.lower().endswith("_distinct"):
+        return f"write {name.lower().removesuffix('_distinct')}(DISTINCT {fragment.partition('(')[2]}"
     own = nearest(name, sorted(_OWN), 0.8)
     if own is not None:
         return f"did you mean {own}?"

@@ -49,6 +49,8 @@ WRONG = {
     "two clauses": (over(table=f"({over()}) AS q", order="ORDER BY m", measures="LAST(m) AS n", define="A AS ⟦price⟧ > 0"), UNRESOLVED, "`m`"),
     "the inner of two": (over(table=f"({over(define='A AS ⟦m⟧ > 0')}) AS q", order="ORDER BY m", measures="LAST(m) AS m", define="A AS m > 0"), UNRESOLVED, "price"),
     "function": (over(measures="LAST(⟦foo(price)⟧) AS m"), "UNRESOLVED_ROUTINE", "`foo`"),
+    "an aggregate of PySpark alone": (over(measures="⟦count_distinct(A.price)⟧ AS m"), "UNRESOLVED_ROUTINE", "write count(DISTINCT A.price). Cannot"),
+    "a function of PySpark alone": (over(measures="⟦product(price)⟧ AS m"), "UNRESOLVED_ROUTINE", "[UNRESOLVED_ROUTINE] Cannot resolve routine `product`"),
     "ambiguous": (
         over(table="(SELECT 1 AS id, 2 AS price) a JOIN (SELECT 1 AS id, 3 AS price) b ON a.id = b.id", order="ORDER BY b.price", measures="LAST(⟦price⟧) AS m"),
         "AMBIGUOUS_REFERENCE", "`a`.`price`",
