@@ -333,9 +333,10 @@ def _whole_values(whole: np.ndarray, target: pa.DataType) -> pa.Array:
     """Returns words of a type that is not a float as values of the type, NULL if it cannot hold them."""
     if pa.types.is_decimal(target):
         top = 10**target.precision
-        held = [abs(v) < top for v in whole.tolist()]
-        raw = b"".join((v if fits else 0).to_bytes(16, "little", signed=True) for v, fits in zip(whole.tolist(), held))
-        return pa.Array.from_buffers(target, len(whole), [pa.array(held, pa.bool_()).buffers()[1], pa.py_buffer(raw)])
+        held = (whole < top) & (whole > -top)
+        fitting = np.where(held, whole, 0)
+        raw = np.stack([fitting, fitting >> 63], axis=1).tobytes() if whole.dtype == np.int64 else b"".join(v.to_bytes(16, "little", signed=True) for v in fitting.tolist())
+        return pa.Array.from_buffers(target, len(whole), [pa.array(held.astype(bool)).buffers()[1], pa.py_buffer(raw)])
     word = np.iinfo(_WORDS.get(target, np.int64))
     beyond = (whole < word.min) | (whole > word.max)
     return pa.array(np.where(beyond, 0, whole).astype(word.dtype), mask=beyond.astype(bool)).cast(target)
