@@ -482,7 +482,7 @@ def _about_subquery(failure: Failure, clause: MatchClause, span: Span, statement
     for define in clause.defines if written is not None and _is_variable(written[1].strip("`"), clause) else ():
         if any(node.op == "subquery" and node.span.holds(span) for node in define.condition.walk()):
             if written[1].strip("`").lower() == define.variable.lower():
-                return f"a subquery in DEFINE reads the row of its condition without a variable; write {written[2]}"
+                return f"a subquery in DEFINE reads the row of its condition without a variable; write {written[2]}, a name that its own table must not have"
             return f"a subquery in DEFINE reads the row of its own condition, not that of {written[1]}; join its table below the clause"
     nodes = [node for measure in clause.measures for node in measure.expr.walk() if node.span.holds(span)]
     called = any(node.op == "call" and node.value in MATCH_FUNCTIONS for node in nodes)

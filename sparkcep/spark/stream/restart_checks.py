@@ -111,7 +111,7 @@ def check_changed(before: dict[str, Any], now: dict[str, Any]) -> None:
     if before.get("tables", {}) != now.get("tables", {}):
         found += [f"the columns of {TABLES[name]}" for name in now["tables"] if now["tables"][name] != before.get("tables", {}).get(name)]
     if found:
-        differ = "differ" if len(found) > 1 or found[0].startswith(("values ", "the columns ", "the keys ")) else "differs"
+        differ = "differ" if len(found) > 1 or found[0].startswith(("values ", "the columns ", "the keys ", "the rows ")) else "differs"
         raise wrong(
             plan, f"this statement cannot resume from the checkpoint: {made_by} wrote it for another statement ({', '.join(found)} {differ}). Begin with a new checkpoint, or "
             "run the statement as before", UNSUPPORTED,
