@@ -59,11 +59,13 @@ def kernel_data(prepared: Prepared, chunk: Chunk) -> ChunkArrays:
     for variable in range(len(plan.variables)):
         if c.shift_entry[variable] >= 0:
             # a condition that may read future rows counts as true: no match completes before these rows have arrived
-            open_rows = known < prepared.looks[variable] if prepared.looks[variable] else slice(0)
-            bits = letters[open_rows]
-            letters[open_rows] = bits & ~(1 << variable)
+            open_rows = known < prepared.looks[variable] if prepared.looks[variable] else None
+            bits = letters[open_rows] if open_rows is not None else None
+            if open_rows is not None:
+                letters[open_rows] = bits & ~(1 << variable)
             _mark(c, variable, data, plan)
-            letters[open_rows] = bits
+            if open_rows is not None:
+                letters[open_rows] = bits
     if strategy.net is not None and strategy.net.copies is not None:
         # a variable copy takes the rows that do not fulfil the row-local part of another variable's condition
         for copy, of in strategy.net.copies.complements:
