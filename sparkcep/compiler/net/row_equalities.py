@@ -10,6 +10,7 @@ prune). There are two kinds:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -84,13 +85,16 @@ def links_of(plan: Plan, automaton: Net) -> Links | None:
     far = _agreements(plan, automaton, [test for test in tests if test not in near])
     if far is None:
         return None
+    by_variable = defaultdict(list)
+    for test in sorted(near):
+        by_variable[test.variable].append(test)
     for node in range(automaton.nodes):
         wanted: set[tuple] = set()
         for e in automaton.edges_of(node):
             variable = int(automaton.edges[e, E_VAR])
             if variable == ACCEPT:
                 continue
-            own = sorted(test for test in tests if test.variable == variable and test in near)
+            own = by_variable[variable]
             equal = [test for test in own if test.operation == "="]
             band = _band([test for test in own if test.operation != "="])
             if band is None:

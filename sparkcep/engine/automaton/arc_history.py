@@ -112,10 +112,10 @@ class JournalRows(ArcRows):
     def _failure(self, outcome: int, row: int) -> MatchRuntimeError:
         if outcome != kernels.LATE:
             return super()._failure(outcome, row)
-        until = Moments(self.time.type, False).values(np.array([self.least - 1]), np.array([False]))[0].as_py()
+        until = "" if self.least == ALWAYS else f" up to {Moments(self.time.type, False).values(np.array([self.least - 1]), np.array([False]))[0].as_py()}"
         return MatchRuntimeError(
             "LATE_ROW",
-            f"a change of the arc {self._name(row)} in ARCS FROM affects times up to {until}, for which matches are already final or a punctuation of the arcs has come. Give it a later "
+            f"a change of the arc {self._name(row)} in ARCS FROM affects times{until} for which matches are already final or a punctuation of the arcs has come. Give it a later "
             "valid_from (a delete: valid_to) in the table, or none so that it begins after all rows so far; then restart the query", sqlstate="22000",
         )
 

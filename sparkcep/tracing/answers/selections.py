@@ -280,7 +280,7 @@ class Skipping:
         writer, lines = self.writer, []
         names = max((len(writer.question.name(variable)) for variable in match.variables), default=0)
         digits = len(str(match.end))
-        for row, variable in zip(match.rows[:MOST_ROWS], match.variables, strict=False):
+        for row, variable in zip(match.rows[:MOST_ROWS], match.variables[:MOST_ROWS], strict=True):
             head = f"  row {row + 1:<{digits}}  {writer.question.name(variable):<{names}}  "
             lines += writer.condition("taken", writer.end_of(match, row), variable, "", head, row=row)
         if len(match.rows) > MOST_ROWS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
@@ -154,9 +154,9 @@ def no_match(number: int, count: int, there: str = "") -> ClauseError:
     return ClauseError(WHY, f"match={number}: the partition has {there or counted(count, 'match')}. {instead}", sqlstate=SEMANTIC)
 
 
-def and_more(texts: Sequence[str], most: int) -> str:
-    """The first ``most`` texts, joined by "and", and how many others there are."""
-    return " and ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+def and_more(items: Sequence[Any], most: int, text: Callable[[Any], str]) -> str:
+    """The texts of the first ``most`` items, joined by "and", and how many others there are."""
+    return " and ".join(map(text, items[:most])) + (f" and {len(items) - most} more" if len(items) > most else "")
 
 
 def counted(count: int, what: str) -> str:

@@ -108,7 +108,7 @@ class _Approximate(Explainer):
         wanted = self.wanted if self.asked.match is None else None
         head = self.names.head(row)
         inside = [(number, match) for number, match in enumerate(self.reported, 1) if match.has(row, wanted)]
-        where = "in " + and_more([f"match {number} {as_variables(match, row, self.question)}" for number, match in inside], MOST_SHOWN)
+        where = "in " + and_more(inside, MOST_SHOWN, lambda found: f"match {found[0]} {as_variables(found[1], row, self.question)}")
         if self.asked.match is not None:
             match = self.numbered(self.asked.match)
             if row in match.rows:

@@ -126,7 +126,7 @@ class _Explainer(Explainer):
                 return lines + ([f"It is in {counted(len(inside), 'other match')}."] if inside else self.alone(row))
             inside = [(self.asked.match, match)]
         if inside:
-            listed = and_more([f"match {number}" for number, _ in inside], MOST_SHOWN)
+            listed = and_more(inside, MOST_SHOWN, lambda found: f"match {found[0]}")
             return [f"{head} is in {listed}.", *(line for number, _ in inside[:MOST_SHOWN] for line in self.match(number))]
         return [f"{head} is in no match.", *self.passing(row), *self.alone(row)]
 

@@ -123,7 +123,7 @@ class _Ranked(Explainer):
             return self.expected(row, self.wanted, holding)
         head = self.names.head(row)
         if kept:
-            named = and_more([self._as(match, row) for match in kept], MOST_SHOWN)
+            named = and_more(kept, MOST_SHOWN, lambda match: self._as(match, row))
             return [f"{head} is in {named}.", *self.tables(row)]
         if holding:
             self.reasons.append(Reason("RANK", row + 1, holding[0].rows[0] + 1))

@@ -738,7 +738,7 @@ class Trace:
 
     def truth(self, comparison: int, row: int, run: Run) -> bool | None:
         """The truth of a comparison, perhaps changed."""
-        changed = self._changed_to(comparison, row)
+        changed = self._changed_to(comparison, row) if self.changed else None
         return self.rows.truth(comparison, row, run) if changed is None else changed
 
     def _changed_to(self, comparison: int, row: int) -> bool | None:
