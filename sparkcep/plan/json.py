@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from sparkcep.clause.tree import NEXT_ROW, TO_FIRST, TO_LAST
 from sparkcep.errors import UNSUPPORTED, ClauseError
+from sparkcep.plan.constants import UNIT_MICROS
 from sparkcep.plan.extend.arcs import input_columns
 from sparkcep.plan.facts import least, of_single_rows, variables_in
 from sparkcep.plan.limits import MAX_CELLS, MAX_PERMUTE, MAX_TREE, MAX_VARIABLES, Column, Range, Text, Tree
@@ -182,7 +183,7 @@ _PATTERNS = {
 _CALLS = {
     **dict.fromkeys(("and", "or", "coalesce", "greatest", "least", SUMS), (1, _MANY)), **dict.fromkeys(("not", "isnull", "istrue", "isfalse", "exact", "isnan", *MATH_CALLS), (1, 1)),
     **dict.fromkeys(("=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "div", "pmod", "pow", "atan2", "hypot", "datediff", "cast", "try_cast"), (2, 2)),
-    **dict.fromkeys(("neg", "abs", "sign", "sqrt", "exp", "ln", "log10", "floor", "ceil"), (1, 1)), "round": (1, 2), "if": (3, _MANY), "in": (2, _MANY),
+    **dict.fromkeys(("neg", "abs", "sign", "sqrt", "exp", "ln", "log10", "floor", "ceil"), (1, 1)), "round": (1, 2), "timestampdiff": (3, 3), "if": (3, _MANY), "in": (2, _MANY),
 }  # fmt: skip
 _SCORES = {**dict.fromkeys(("+", "-", "*", "/", "least", "greatest"), (2, 2)), **dict.fromkeys(("neg", "abs", "sqrt"), (1, 1)), "coalesce": (2, _MANY)}
 _TYPE = re.compile(r"([a-z]+)\s*(?:\(\s*\d{1,100}\s*(?:,\s*\d{1,100}\s*)?\))?\s*")
@@ -226,7 +227,10 @@ def _condition(value: Any, around: tuple[Mapping, ...], depth: int, _: str = "")
     name, rest = _parts(value[1:], _CALLS, depth)
     found = ("call", name, *(_condition(part, around, depth - 1) for part in rest))
     types = [part for part in found[2:] if isinstance(part, Lit) and part.type == "type"]
-    if types != ([found[3]] if name in ("cast", "try_cast") else []) or (name == "if" and not len(found) % 2):
+    named = {"cast": 3, "try_cast": 3, "timestampdiff": 2}.get(name)
+    if types != ([] if named is None else [found[named]]) or (name == "if" and not len(found) % 2):
+        _fail(value)
+    if named is not None and (found[named].text.upper() in UNIT_MICROS) != (name == "timestampdiff"):
         _fail(value)
     if name == "round" and len(found) > 3 and not (isinstance(found[3], Lit) and found[3].type == "int" and found[3].text.isdigit()):
         _fail(value)
@@ -244,7 +248,7 @@ def _literal(found: Lit, around: tuple[Mapping, ...]) -> Lit:
             _fail(text)
     if kind == "type":
         name = _TYPE.fullmatch(text)
-        if name is None or name[1] not in NUMBER_TYPES:
+        if name is None or (name[1] not in NUMBER_TYPES and text.upper() not in UNIT_MICROS):
             _fail(text)
     return found
 

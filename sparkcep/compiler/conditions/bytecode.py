@@ -49,6 +49,7 @@ from sparkcep.columns.types import (
 )
 from sparkcep.compiler.conditions.time_zones import DAY, transitions
 from sparkcep.errors import LIMIT, SEMANTIC, ClauseError
+from sparkcep.plan.constants import UNIT_MICROS
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.plan import Plan
 from sparkcep.plan.records import (
@@ -1055,6 +1056,8 @@ class ConditionCompiler:
                 self._convert(t, _DATE)
             self.op("SUBI", (1 << 31) - 1, 0)
             return INT
+        if name == "timestampdiff":
+            return self._time_between(*args)
         if name in _FLOAT_CALLS:
             for _, arg in self._in_order(*args) if len(args) == 2 else enumerate(args):
                 self._double(self.emit(arg), name)
@@ -1096,6 +1099,20 @@ class ConditionCompiler:
             self.op(name.upper(), int(self.ansi))
             return BIGINT
         raise ValueError(name)
+
+    def _time_between(self, unit: Lit, start: tuple, end: tuple) -> Type:
+        """Emits the number of whole units between two times. As in Spark, it is that of the session's clock times."""
+        for _, side in self._in_order(start, end):
+            t = self.emit(side)
+            if not t.is_time and t.kind != "null":
+                raise _error(f"TIMESTAMPDIFF needs timestamps, not {t}; cast with CAST(x AS TIMESTAMP)")
+            self._convert(t, Type("timestamp"))
+            self._zoned("LOCAL")
+        self.op("SUBI", _MOST, 1)
+        self.op("CONSTI", UNIT_MICROS[unit.text.upper()])
+        self.op("DIVI", 0, 1)
+        self.op("NEGI", _MOST, 1)
+        return BIGINT
 
     def _round(self, t: Type, digits: int) -> Type:
         self._number(t, "round")

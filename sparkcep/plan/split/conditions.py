@@ -19,6 +19,7 @@ from sparkcep.clause.expressions import Expr, render_values
 from sparkcep.clause.tokens import QUOTED, WORD, Span, name_of, tokenize
 from sparkcep.errors import SYNTAX, UNSUPPORTED, ClauseError, position
 from sparkcep.plan import records
+from sparkcep.plan.constants import UNIT_MICROS
 from sparkcep.plan.facts import Distance
 from sparkcep.plan.limits import MAX_OFFSET_IN_DEFINE
 from sparkcep.plan.records import ALL_ROWS, Lit, has, walk
@@ -51,6 +52,8 @@ _AGGREGATES = {
 _ENDS = {"ANY_VALUE": "F", "FIRST_VALUE": "F", "LAST_VALUE": "L"}
 _LISTS = frozenset(["ARRAY_AGG", "COLLECT_LIST", "COLLECT_SET"])
 _OF_LISTS = {"SIZE": "COUNT", "CARDINALITY": "COUNT", "ARRAY_SIZE": "COUNT", "ARRAY_MAX": "MAX", "ARRAY_MIN": "MIN"}
+_DIFFERENCES = frozenset(["TIMESTAMPDIFF", "TIMEDIFF", "DATEDIFF", "DATE_DIFF"])  # with a unit as the first argument
+_AS_TIME = {"DATE": "CAST(date_add({}, 0) AS DATE)", "TIMESTAMP": "timestampadd(MICROSECOND, 0, {})"}  # accept the types that the differences cast
 _ALIASES = {
     "MEAN": "AVG", "EVERY": "BOOL_AND", "ANY": "BOOL_OR", "SOME": "BOOL_OR", "STD": "STDDEV_SAMP",
     "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP", "POWER": "POW", "CEILING": "CEIL", "NVL": "COALESCE",
@@ -606,6 +609,11 @@ class ConditionSplitter:
             return self._aggregate(expr)
         if name in _OF_LISTS:
             return self._of_array(expr, low) or self._of_list(expr)
+        if name in _DIFFERENCES and len(expr.args) == 3 and expr.args[0].value in UNIT_MICROS and not expr.flags:
+            unit, *times = expr.args
+            if not all(self._of_one_row(time, variable) or Row("special") in self._rows(time, variable) for time in times):
+                return None
+            return ("call", "timestampdiff", Lit("lit", "type", str(unit.value).lower()), *(self._as_time(time, "TIMESTAMP", variable) for time in times))
         bounds = _FUNCTIONS.get(name)
         if bounds is None or expr.flags or not bounds[0] <= len(expr.args) <= bounds[1]:
             return None
@@ -627,17 +635,21 @@ class ConditionSplitter:
         if name == "ROUND" and len(expr.args) == 2 and not str(expr.args[1].bare().value).isdigit():
             return None
         if name == "DATEDIFF":
-            return ("call", "datediff", *(self._as_date(a, variable) for a in expr.args))
+            return ("call", "datediff", *(self._as_time(a, "DATE", variable) for a in expr.args))
         return ("call", name.lower(), *map(low, expr.args))
 
-    def _as_date(self, expr: Expr, variable: int):
-        """``expr`` as a date. Spark casts the row that is read, in the session's time zone."""
+    def _of_one_row(self, expr: Expr, variable: int) -> bool:
+        """Whether Spark can compute ``expr`` for the row that it reads, and its value for an absent row is NULL."""
         rows = self._rows(expr, variable)
-        if len(rows) == 1 and Row("special") not in rows and self._strict(expr):
-            row = next(iter(rows))
-            date = replace(expr, op="cast", value="DATE", args=(expr,), flags=frozenset())
-            text = f"CAST(date_add({self._cur_text(expr, variable)}, 0) AS DATE)"  # accepts exactly the types that datediff casts
-            return self._checked(date, text, lambda column: self._at(row, column, None))
+        return len(rows) == 1 and Row("special") not in rows and self._strict(expr)
+
+    def _as_time(self, expr: Expr, kind: str, variable: int):
+        """``expr`` as a DATE or TIMESTAMP. Spark casts the row that is read, in the session's time zone."""
+        if self._of_one_row(expr, variable):
+            row = next(iter(self._rows(expr, variable)))
+            time = replace(expr, op="cast", value=kind, args=(expr,), flags=frozenset())
+            text = _AS_TIME[kind].format(self._cur_text(expr, variable))
+            return self._checked(time, text, lambda column: self._at(row, column, None))
         return self._lower(expr, variable)
 
     def _prior(self, expr: Expr, variable: int):

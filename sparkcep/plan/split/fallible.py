@@ -57,7 +57,7 @@ _OF_TIMES = dict.fromkeys("YEAR QUARTER MONTH WEEK WEEKOFYEAR DAY DAYOFMONTH DAY
 )
 # target of a cast -> the types whose values all fit
 _FITTING = {
-    "date": _TIMES, "double": f"{{}} IN ({_FLOATING}, {_INTEGERS}) OR {{}} LIKE 'decimal%'", "bigint": f"{{}} IN ({_INTEGERS})", "int": "{} IN ('tinyint', 'smallint', 'int')",
+    "date": _TIMES, "timestamp": "{} IN ('timestamp')", "double": f"{{}} IN ({_FLOATING}, {_INTEGERS}) OR {{}} LIKE 'decimal%'", "bigint": f"{{}} IN ({_INTEGERS})", "int": "{} IN ('tinyint', 'smallint', 'int')",
 }  # fmt: skip
 
 

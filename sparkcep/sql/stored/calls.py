@@ -99,9 +99,9 @@ class _Call:
         """The expressions of a SELECT by their names, and the table after FROM."""
         found: dict[str, str] = {}
         first, i = begin, begin
-        while i < end and self.tokens[i].upper != "FROM":
+        while i < end and not self._ends(i):
             i = self.close.get(i, i) + 1
-            if i >= end or self.tokens[i].text == "," or self.tokens[i].upper == "FROM":
+            if i >= end or self.tokens[i].text == "," or self._ends(i):
                 item = self.tokens[first:i]
                 if len(item) > 2 and item[-2].upper == "AS":
                     found[name_of(item[-1])] = self.text[item[0].start : item[-3].end]
@@ -112,6 +112,10 @@ class _Call:
         while stop < end and self.tokens[stop].upper != "WHERE":  # the prefilter
             stop = self.close.get(stop, stop) + 1
         return found, self.text[self.tokens[start].start : self.tokens[stop - 1].end] if start < stop else ""
+
+    def _ends(self, i: int) -> bool:
+        """Whether token ``i`` is the FROM after a SELECT's expressions, and not that of IS DISTINCT FROM."""
+        return self.tokens[i].upper == "FROM" and self.tokens[i - 1].upper != "DISTINCT"
 
     def _letters(self, text: str) -> dict[str, str]:
         """The conditions of the letters, by their bits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from itertools import chain, count
+from itertools import accumulate, chain, count
 
 from sparkcep.clause import nodes
 from sparkcep.clause.expressions import Expr, render
@@ -31,7 +31,7 @@ _ALONE = {"empty": nodes.Empty, "start": nodes.Start, "end": nodes.End}
 _KEPT = re.compile(r"COALESCE\((.*), false\)", re.DOTALL)  # the column of a FILTER
 _GUARD = re.compile(r"COALESCE\(CASE WHEN .*try_add\(", re.DOTALL)  # a condition over a row that may fail
 _GUARDED = re.compile(r"CASE WHEN COALESCE\(.*, false\) THEN (.*) END", re.DOTALL)  # an argument beside a FILTER that may fail
-_DATE = re.compile(r"CAST\(date_add\((.*), 0\) AS DATE\)", re.DOTALL)  # an operand of datediff
+_TIME = re.compile(r"CAST\(date_add\((.*), 0\) AS DATE\)|timestampadd\(MICROSECOND, 0, (.*)\)", re.DOTALL)  # an operand of datediff or timestampdiff
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "<=>")
 _MEASURE = "MEASURES 1 AS __one"
 # Parts of a plan that do not change which rows match.
@@ -68,7 +68,7 @@ def clause_text(plan: Plan, texts: Mapping[str, str]) -> str:
 class _Printer:
     def __init__(self, plan: Plan, texts: Mapping[str, str]) -> None:
         self.plan = plan
-        self.texts = {name: _plain(text) for name, text in texts.items()}
+        self.texts = {name: _without_conversion(_plain(text)) for name, text in texts.items()}
         self.equal = {f"{self.texts[key.column]} IS NOT NULL": self.texts[key.column] for key in plan.equal_keys}
         self.subsets: dict[int, str] = {}
 
@@ -244,8 +244,7 @@ class _Printer:
 
     def qualified(self, text: str, of: str) -> str:
         """An expression over a row with the name of some variables before each column."""
-        found = _DATE.fullmatch(text)
-        text = _bare(found[1] if found is not None else text)
+        text = _bare(text)
         if not of:
             return text
         whole, condition = _PATTERN + text, _read(text)
@@ -298,6 +297,14 @@ def _is_weak(text: str) -> bool:
 def _plain(text: str) -> str:
     """The SQL of a column with PREV and NEXT for lag and lead, and without the SQL that catches errors."""
     return _neighbours(spoken(text))
+
+
+def _without_conversion(text: str) -> str:
+    """The operand of datediff or timestampdiff in the SQL that converts it; other SQL as it is."""
+    time = _TIME.fullmatch(text)
+    operand = "" if time is None else time[1] or time[2]
+    depths = accumulate({"(": 1, ")": -1}.get(token.text, 0) for token in tokenize(operand))
+    return operand if operand and min(depths) >= 0 else text
 
 
 def _elsewhere(text: str, at: Callable[[str], str]) -> str:

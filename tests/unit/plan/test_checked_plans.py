@@ -131,6 +131,8 @@ def test_text_that_is_no_plan(text):
         ("conditions", [{"variable": 0, "trees": [["call", "cast", ["mno"], ["mno"]]]}]),
         ("conditions", [{"variable": 0, "trees": [{"kind": "lit", "type": "int", "text": "9" * 5000}]}]),
         ("conditions", [{"variable": 0, "trees": [{"kind": "lit", "type": "long", "text": "9223372036854775808"}]}]),
+        ("conditions", [{"variable": 0, "trees": [["call", "timestampdiff", {"kind": "lit", "type": "type", "text": "int"}, ["mno"], ["mno"]]]}]),
+        ("conditions", [{"variable": 0, "trees": [["call", "cast", ["mno"], {"kind": "lit", "type": "type", "text": "minute"}]]}]),
         ("failing", [{"error_class": "1e999999999", "line": 1, "column": 1, "text": "a"}]),  # a class that no expression has
         ("windows", [{"kind": "number", "size": "1e999999999", "order": "__o0", "line": 0, "column": 0, "text": ""}]),
         ("bounds", [{"name": "max_steps", "value": 1 << 63}]),

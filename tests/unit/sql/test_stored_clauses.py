@@ -37,6 +37,8 @@ TEXTS = {
     "(A+ B+) SUBSET S = (A, B) DEFINE A AS sum(A.v) FILTER (WHERE A.w > 1) < 9, B AS S.v + 1 > NEXT(coalesce(v, 0))": "A AS sum(A.v) FILTER (WHERE A.w > 1) < 9, B AS v + 1 > NEXT(coalesce(v, 0))",
     "(A{2} (B | {- C -}) $) DEFINE B AS abs(v - PREV(v)) > 3, C AS CLASSIFIER(A) = 'A' AND v / w > 1": "B AS abs(v - PREV(v)) > 3, C AS CLASSIFIER(A) = 'A' AND v / w > 1",
     "(^ A PERMUTE(B, C)) DEFINE A AS s LIKE 'x%', B AS CASE WHEN v > FIRST(v) THEN TRUE ELSE w IS NULL END, C AS PRIOR(min(C.v)) > C.v": "A AS s LIKE 'x%', B AS CASE WHEN v > FIRST(v) THEN TRUE ELSE w IS NULL END, C AS PRIOR(min(C.v)) > v",
+    "(A X* B) DEFINE B AS datediff(d, A.d) > 3 AND timestampdiff(HOUR, FIRST(A.ts), ts) < 9 AND A.d IS DISTINCT FROM '2024-03-01'": "B AS datediff(d, A.d) > 3 AND timestampdiff(hour, FIRST(A.ts), ts) < 9 AND NOT (A.d <=> '2024-03-01')",
+    "(A X* B) DEFINE B AS CAST(date_add(A.d, 0) AS DATE) = CAST(date_add(A.e, 0) AS DATE)": "B AS CAST(date_add(A.d, 0) AS DATE) = CAST(date_add(A.e, 0) AS DATE)",
 }
 
 
